@@ -1,0 +1,2 @@
+//! The turno binary.
+fn main() {}
