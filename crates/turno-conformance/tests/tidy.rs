@@ -54,8 +54,9 @@ fn every_sql_file_of_an_operation_has_the_header() {
     for path in operation_files() {
         let text = read(&path);
         let header: Vec<&str> = text.lines().take_while(|line| line.starts_with("--")).collect();
+        let begins = |line: &str, word: &str| line.trim_start_matches(['-', ' ']).starts_with(word);
         let says =
-            |word: &str| header.iter().any(|line| line.trim_start_matches(['-', ' ']).starts_with(word));
+            |word: &str| header.iter().any(|line| begins(line, word) || line.contains(&format!(" {word}:")));
         let missing = HEADER.iter().filter(|word| !says(word));
         faults.extend(missing.map(|word| format!("{}: no `-- {word}`", show(&path))));
     }
