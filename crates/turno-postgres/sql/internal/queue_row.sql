@@ -1,0 +1,17 @@
+-- queue_row: gives a queue settings of its own, a copy of the installation's, if it has none.
+-- Takes: the queue. Returns: nothing.
+-- Raises: 23514 if the name is not one
+-- Transaction: joins the caller's
+-- Writes: queue
+-- Locks: the queue's row
+-- Rules: P6
+CREATE OR REPLACE FUNCTION turno.queue_row(p_queue text) RETURNS void
+LANGUAGE sql
+AS $$
+    INSERT INTO turno.queue (queue, aging_ms, max_attempts, max_run_ms, retry_base_ms, retry_cap_ms, max_attempts_limit,
+        max_run_limit_ms, run_at_horizon_ms, keep_succeeded_ms, keep_cancelled_ms, keep_dead_ms, receipts_ms)
+    SELECT p_queue, d.aging_ms, d.max_attempts, d.max_run_ms, d.retry_base_ms, d.retry_cap_ms, d.max_attempts_limit,
+        d.max_run_limit_ms, d.run_at_horizon_ms, d.keep_succeeded_ms, d.keep_cancelled_ms, d.keep_dead_ms, d.receipts_ms
+    FROM turno.queue d WHERE d.queue = ''
+    ON CONFLICT (queue) DO NOTHING
+$$;

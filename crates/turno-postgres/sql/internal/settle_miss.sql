@@ -1,0 +1,51 @@
+-- settle_miss: answers a settle that found no running job under its proof: a repeat, a theft, or a job long gone. Refusals go to
+-- the ledger in the same transaction.
+-- Takes: the proof, the verb, its result or error, who sent it.
+-- Returns: status 'already', 'refused' or 'gone'; the job's state; when it is due again; the reason of a refusal.
+-- Raises: nothing
+-- Transaction: joins the caller's
+-- Writes: refused
+-- Locks: one row of the ledger
+-- Rules: S3, S4, S6, S7
+CREATE OR REPLACE FUNCTION turno.settle_miss(
+    p_job bigint, p_attempt bigint, p_token uuid, p_verb text, p_detail text, p_worker text,
+    OUT status text, OUT state text, OUT run_at timestamptz, OUT reason text)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    v_hash     bytea := sha256(uuid_send(p_token));
+    v_job      turno.job;
+    v_finished turno.finished_job;
+    v_ended    turno.attempt;
+    v_verb     text;
+BEGIN
+    SELECT * INTO v_finished FROM turno.finished_job f WHERE f.id = p_job;
+    SELECT * INTO v_ended FROM turno.attempt a WHERE a.job_id = p_job AND a.attempt = p_attempt AND a.token_hash = v_hash;
+    SELECT * INTO v_job FROM turno.job j WHERE j.id = p_job;
+    IF v_finished.attempt = p_attempt AND v_finished.token_hash = v_hash THEN
+        v_verb := v_finished.verb;
+        state := v_finished.outcome;
+    ELSIF v_ended.job_id IS NOT NULL THEN
+        v_verb := v_ended.verb;
+        state := v_ended.state;
+        run_at := v_ended.run_at;
+    END IF;
+    IF v_verb = p_verb THEN
+        status := 'already';
+        RETURN;
+    END IF;
+    status := CASE WHEN v_job.id IS NULL AND v_finished.id IS NULL THEN 'gone' ELSE 'refused' END;
+    reason := CASE
+        WHEN v_verb IS NOT NULL THEN format('already settled as %s by %s', state, v_verb)
+        WHEN v_job.state = 'running' THEN format('the lease is lost: attempt %s is running on %s', v_job.attempt, v_job.worker)
+        WHEN v_job.id IS NOT NULL THEN format('the lease is lost: the job is %s after attempt %s', v_job.state, v_job.attempt)
+        WHEN v_finished.id IS NOT NULL THEN format('the lease is lost: the job ended as %s in attempt %s', v_finished.outcome,
+                                                   v_finished.attempt)
+        ELSE 'no record of the job is left' END;
+    IF v_verb IS NULL THEN
+        state := coalesce(v_job.state, v_finished.outcome);
+    END IF;
+    PERFORM turno.ledger_add(p_job, p_attempt, p_verb, p_detail, p_worker, reason, coalesce(v_job.queue, v_finished.queue),
+        coalesce(v_job.state, v_finished.outcome), coalesce(v_job.worker, v_finished.worker),
+        coalesce(v_job.attempt, v_finished.attempt));
+END $$;

@@ -1,0 +1,54 @@
+-- complete_many: ends attempts as succeeded. A refusal is an answer, and commits with its row in the ledger.
+-- Takes: proofs as three arrays, at most 1000; results (JSON text or NULL); who sends them.
+-- Returns: per proof its place: status done, already, refused or gone; the job's state; NULL; the reason of a refusal.
+-- Raises: TU001
+-- Transaction: joins the caller's, or owns its own
+-- Writes: job, finished_job; enqueue_key and attempt if nothing is kept; refused
+-- Locks: job rows in the order of the request (send them in id order)
+-- Rules: S1, S3, S4, S6, S7, O2, O5, P7, P8
+CREATE OR REPLACE FUNCTION turno.complete_many(
+    p_jobs bigint[], p_attempts bigint[], p_tokens uuid[], p_results text[] DEFAULT NULL, p_worker text DEFAULT NULL)
+RETURNS TABLE (place bigint, job_id bigint, status text, state text, run_at timestamptz, reason text)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now  timestamptz := clock_timestamp();
+    v_done bigint[];
+    v_drop bigint[];
+BEGIN
+    PERFORM turno.settle_check(p_jobs, p_attempts, p_tokens);
+    WITH ended AS (
+        DELETE FROM turno.job j
+        USING unnest(p_jobs, p_attempts, p_tokens, p_results) WITH ORDINALITY AS r (job_id, attempt, token, result, place)
+        WHERE j.id = r.job_id AND j.attempt = r.attempt AND j.token = r.token
+        RETURNING j.*, r.result, r.place),
+    kept AS (
+        INSERT INTO turno.finished_job (id, queue, kind, outcome, payload, result, priority, attempt, failures, max_attempts,
+            max_run_ms, unique_key, operation_id, verb, token_hash, charged, worker, claimed_at, started_at, run_at, first_due_at,
+            created_at, finished_at)
+        SELECT e.id, e.queue, e.kind, 'succeeded', CASE WHEN k.keep THEN e.payload END, CASE WHEN k.keep THEN e.result END,
+            e.priority, e.attempt, e.failures, e.max_attempts, e.max_run_ms, e.unique_key, e.operation_id, 'complete',
+            sha256(uuid_send(e.token)), false, e.worker, e.claimed_at, e.started_at, e.run_at, e.first_due_at, e.created_at, v_now
+        FROM ended e
+        CROSS JOIN LATERAL (SELECT q.keep_succeeded_ms <> 0 AS keep, q.receipts_ms <> 0 AS receipt FROM turno.queue q
+                            WHERE q.queue IN (e.queue, '') ORDER BY q.queue DESC LIMIT 1) k
+        WHERE k.keep OR k.receipt
+        RETURNING id)
+    SELECT array_agg(e.place ORDER BY e.place), array_agg(e.id) FILTER (WHERE k.id IS NULL) INTO v_done, v_drop
+    FROM ended e LEFT JOIN kept k ON k.id = e.id;
+    IF v_drop IS NOT NULL THEN
+        PERFORM turno.forget_rows(v_drop);
+    END IF;
+    FOR place, job_id IN SELECT r.place, r.id FROM unnest(p_jobs) WITH ORDINALITY AS r (id, place) ORDER BY r.place LOOP
+        status := 'done'; state := 'succeeded'; run_at := NULL; reason := NULL;
+        IF v_done IS NULL OR cardinality(v_done) < cardinality(p_jobs) AND NOT place = ANY (v_done) THEN
+            SELECT m.status, m.state, m.run_at, m.reason INTO status, state, run_at, reason
+            FROM turno.settle_miss(job_id, p_attempts[place], p_tokens[place], 'complete', p_results[place], p_worker) m;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+END $$;

@@ -1,0 +1,39 @@
+-- prune: removes records whose time is over, with their attempts and keys, and ledger rows older than 30 days.
+-- Takes: the most jobs to remove, and the most ledger rows; call again while it removes any.
+-- Returns: how many jobs and ledger rows were removed.
+-- Raises: TU001, TU002
+-- Transaction: owns its own
+-- Writes: finished_job, attempt, enqueue_key, refused
+-- Locks: rows of the history in order of their end; skips those that somebody holds
+-- Rules: P7, P8, S7, C10
+CREATE OR REPLACE FUNCTION turno.prune(p_limit integer DEFAULT 1000, OUT jobs bigint, OUT refused bigint)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+AS $$
+DECLARE
+    v_now  timestamptz := clock_timestamp();
+    v_rule record;
+BEGIN
+    PERFORM turno.own_transaction('prune');
+    PERFORM turno.batch_check(p_limit);
+    jobs := 0;
+    FOR v_rule IN
+        SELECT n.queue, o.outcome, CASE WHEN o.keep_ms = 0 THEN s.receipts_ms ELSE o.keep_ms END AS keep_ms
+        FROM turno.queue_names() n CROSS JOIN LATERAL turno.settings(n.queue) s
+        CROSS JOIN LATERAL (VALUES ('succeeded', s.keep_succeeded_ms), ('cancelled', s.keep_cancelled_ms),
+                                   ('dead', s.keep_dead_ms)) AS o (outcome, keep_ms)
+        WHERE o.keep_ms >= 0
+    LOOP
+        EXIT WHEN jobs >= p_limit;
+        jobs := jobs + turno.forget_rows(ARRAY(
+            SELECT f.id FROM turno.finished_job f
+            WHERE f.queue = v_rule.queue AND f.outcome = v_rule.outcome
+              AND f.finished_at < v_now - make_interval(secs => v_rule.keep_ms / 1000.0)
+            ORDER BY f.finished_at, f.id LIMIT p_limit - jobs FOR UPDATE SKIP LOCKED));
+    END LOOP;
+    DELETE FROM turno.refused r
+    WHERE r.id = ANY (ARRAY(SELECT o.id FROM turno.refused o WHERE o.last_at < v_now - interval '30 days'
+                            ORDER BY o.last_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS refused = ROW_COUNT;
+END $$;

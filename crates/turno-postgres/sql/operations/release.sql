@@ -1,0 +1,23 @@
+-- release: gives one job back uncharged, in the caller's transaction. A refusal raises, and the transaction cannot commit.
+-- Takes: the proof; the delay in ms (NULL: due as before); who sends it.
+-- Returns: status done or already; the job's state; when it is due again.
+-- Raises: TU003 if the proof is not the current one, TU004 if the attempt was settled with another verb, TU005 if no record is left
+-- Transaction: joins the caller's, or owns its own
+-- Writes: job, attempt, finished_job (if a cancel was requested)
+-- Locks: the job's row
+-- Rules: S1, S2, S4, S5, P2
+CREATE OR REPLACE FUNCTION turno.release(
+    p_job bigint, p_attempt bigint, p_token uuid, p_delay_ms bigint DEFAULT NULL, p_worker text DEFAULT NULL,
+    OUT status text, OUT state text, OUT run_at timestamptz)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_answer record;
+BEGIN
+    SELECT * INTO v_answer FROM turno.release_many(ARRAY[p_job], ARRAY[p_attempt], ARRAY[p_token], ARRAY[p_delay_ms], p_worker);
+    PERFORM turno.raise_refusal(p_job, v_answer.status, v_answer.reason);
+    status := v_answer.status;
+    state := v_answer.state;
+    run_at := v_answer.run_at;
+END $$;
