@@ -31,6 +31,8 @@ const DRIVERS: [&str; 8] = [
     "diesel",
     "sea-orm",
 ];
+/// Routines beside the operations: what the library does itself on engines without routines.
+const BESIDE: [&str; 2] = ["rerank", "schema_version"];
 const HEADER: [&str; 7] = ["Takes", "Returns", "Raises", "Transaction", "Writes", "Locks", "Rules"];
 
 #[test]
@@ -42,7 +44,9 @@ fn every_backend_has_the_same_operations() {
         let files = stems(&backend.join("sql/operations"));
         let missing = operations.difference(&files);
         faults.extend(missing.map(|operation| format!("{}: no {operation}.sql", show(&backend))));
-        let stray = files.iter().filter(|file| !operations.contains(&*variant.replace_all(file, "")));
+        let known =
+            |file: &str| operations.contains(&*variant.replace_all(file, "")) || BESIDE.contains(&file);
+        let stray = files.iter().filter(|file| !known(file));
         faults.extend(stray.map(|file| format!("{}: {file}.sql is no operation", show(&backend))));
     }
     report(faults);
@@ -182,6 +186,39 @@ fn relative_links_in_documents_resolve() {
         }
     }
     report(faults);
+}
+
+#[test]
+fn the_sql_api_shows_every_routine_in_every_language() {
+    let page = read(&root().join("docs/sql-api.md"));
+    let mut faults = Vec::new();
+    for language in ["sql", "python", "js"] {
+        let block = regex(&format!(r"(?s)```{language}\n(.*?)```"));
+        let text: String = block.captures_iter(&page).map(|found| found[1].to_owned()).collect();
+        let routines = stems(&root().join("crates/turno-postgres/sql/operations"));
+        let open =
+            routines.iter().filter(|name| !regex(&format!(r#"(turno\.|\("){name}\b"#)).is_match(&text));
+        faults.extend(open.map(|name| format!("docs/sql-api.md does not call {name} in {language}")));
+    }
+    report(faults);
+}
+
+#[test]
+fn the_readme_shows_the_documentation_test() {
+    let example = regex(r"(?s)```rust\n(.*?)```");
+    let readme = read(&root().join("README.md"));
+    let shown =
+        regex(r"(?s)<!-- example -->(.*)<!-- end of example -->").captures(&readme).expect("two marks");
+    let shown = example.captures(&shown[1]).expect("a block between the marks")[1].to_owned();
+    let library = read(&root().join("crates/turno/src/lib.rs"));
+    let comment = library.lines().filter_map(|line| line.strip_prefix("//!"));
+    let text: Vec<&str> = comment.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
+    let visible: Vec<&str> =
+        text.into_iter().filter(|line| *line != "#" && !line.starts_with("# ")).collect();
+    assert!(
+        visible.join("\n").contains(&shown),
+        "the README's example is no example of crates/turno/src/lib.rs"
+    );
 }
 
 #[test]
