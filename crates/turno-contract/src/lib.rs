@@ -22,4 +22,4 @@ pub use operate::{
     Pruned, QueueSettings, QueueStats, Reaped, RefusedRecord, SettingsChange,
 };
 pub use payload::{check_json, check_key, check_name};
-pub use settle::{Completion, Failure, Refused, Release, Retry, Settled, SettledStatus};
+pub use settle::{Completion, Failure, Refused, Release, Retry, Settled, SettledStatus, cut_error};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use time::OffsetDateTime;
 
-use crate::{Proof, State, Verb};
+use crate::{Proof, State, Verb, limits};
 
 /// The handler succeeded.
 #[derive(Debug, Clone)]
@@ -81,4 +81,35 @@ pub struct Refused {
     pub verb: Verb,
     /// The result or error that came with it.
     pub detail: Option<String>,
+}
+
+/// An error text as it is stored, and its length in bytes before that: at most [`limits::ERROR_BYTES_MAX`] bytes, cut at a
+/// character boundary, with NUL, which not every engine can store, shown as U+FFFD (rule F6).
+pub fn cut_error(error: &str) -> (String, i64) {
+    let mut end = error.len().min(limits::ERROR_BYTES_MAX);
+    while !error.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut text = error[..end].replace('\0', "\u{FFFD}");
+    // U+FFFD is longer than NUL.
+    while text.len() > limits::ERROR_BYTES_MAX {
+        text.pop();
+    }
+    (text, i64::try_from(error.len()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_cut_at_a_character_and_keep_their_length() {
+        assert_eq!(cut_error("short"), ("short".to_owned(), 5));
+        let long = "x".to_owned() + &"é".repeat(10_000);
+        let (text, bytes) = cut_error(&long);
+        assert_eq!((text.len(), bytes), (8191, 20_001));
+        assert!(long.starts_with(&text));
+        let (text, bytes) = cut_error(&"\0".repeat(8192));
+        assert!(text.len() <= 8192 && text.chars().all(|c| c == '\u{FFFD}') && bytes == 8192);
+    }
 }
