@@ -1,0 +1,14 @@
+//! One module per command.
+
+pub mod audit;
+pub mod completions;
+pub mod enqueue;
+pub mod held;
+pub mod job;
+pub mod maintain;
+pub mod migrate;
+pub mod queue;
+pub mod refused;
+pub mod sql;
+pub mod stats;
+pub mod work;

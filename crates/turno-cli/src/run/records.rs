@@ -1,0 +1,110 @@
+//! The records of a run: listing, retrying and forgetting them.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use time::OffsetDateTime;
+use turno::{
+    BoxedBackend, CancelAnswer, ErrorKind, JobFilter, JobId, JobRecord, SettingsChange, State, limits,
+};
+
+use crate::exit::{Exit, Fault};
+
+/// How long the leases of a run that was killed are waited for.
+const LEASES_WAIT_MAX: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// A page of the run's jobs in this state, below `before`.
+pub async fn page(
+    backend: &BoxedBackend,
+    queue: &str,
+    state: State,
+    before: Option<JobId>,
+) -> turno::Result<Vec<JobRecord>> {
+    let (queue, limit) = (Some(queue.to_owned()), limits::PAGE_ROWS_MAX);
+    backend.jobs(&JobFilter { state, queue, kind: None, before, limit }).await
+}
+
+/// The ids of all the run's jobs in this state.
+pub async fn ids(backend: &BoxedBackend, queue: &str, state: State) -> turno::Result<Vec<JobId>> {
+    let mut ids = Vec::new();
+    loop {
+        let jobs = page(backend, queue, state, ids.last().copied()).await?;
+        ids.extend(jobs.iter().map(|job| job.id));
+        if jobs.len() < limits::PAGE_ROWS_MAX as usize {
+            return Ok(ids);
+        }
+    }
+}
+
+/// Runs the dead jobs again; answers how many. One whose unique key is taken stays dead.
+pub async fn retry_dead(backend: &BoxedBackend, queue: &str) -> turno::Result<u64> {
+    let mut retried = 0;
+    for id in ids(backend, queue, State::Dead).await? {
+        match backend.retry(id).await {
+            Ok(()) => retried += 1,
+            Err(error) if error.kind() == ErrorKind::Conflict => {
+                tracing::warn!(job = %id, %error, "a dead line is not run again");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(retried)
+}
+
+/// Removes every record of the run; answers how many. Errors with `Conflict` if somebody is working it.
+pub async fn forget_all(backend: &BoxedBackend, queue: &str) -> anyhow::Result<u64> {
+    wait_for_leases(backend, queue).await?;
+    for state in [State::Scheduled, State::Ready] {
+        for id in ids(backend, queue, state).await? {
+            match backend.cancel(id, false).await {
+                Ok(CancelAnswer::Requested) => return Err(at_work(queue, id)),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    let mut forgotten = 0;
+    for state in State::ALL.iter().filter(|state| state.is_final()) {
+        for id in ids(backend, queue, *state).await? {
+            match backend.forget(id).await {
+                Ok(()) => forgotten += 1,
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    let change = SettingsChange { description: Some(String::new()), ..SettingsChange::default() };
+    backend.queue_set(Some(queue), &change).await?;
+    Ok(forgotten)
+}
+
+/// Waits until no job of the run is under a lease. A lease that is renewed, or taken anew, is somebody at work; one
+/// that only runs out is what a crash left.
+async fn wait_for_leases(backend: &BoxedBackend, queue: &str) -> anyhow::Result<()> {
+    let mut known: Option<HashMap<JobId, (i64, Option<OffsetDateTime>)>> = None;
+    let give_up_at = Instant::now() + LEASES_WAIT_MAX;
+    loop {
+        backend.reap(limits::MAINTENANCE_ROWS_MAX, Duration::ZERO).await?;
+        let running = page(backend, queue, State::Running, None).await?;
+        let Some(first) = running.first() else { return Ok(()) };
+        let leases: HashMap<_, _> =
+            running.iter().map(|job| (job.id, (job.attempt, job.lease_until))).collect();
+        let known = known.get_or_insert_with(|| leases.clone());
+        let renewed = leases.iter().find(|(id, lease)| known.get(id) != Some(lease));
+        if let Some((id, _)) = renewed {
+            return Err(at_work(queue, *id));
+        }
+        if Instant::now() > give_up_at {
+            return Err(at_work(queue, first.id));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+fn at_work(queue: &str, job: JobId) -> anyhow::Error {
+    let message =
+        format!("the run is being worked: job {job} of queue {queue} is under a lease; stop that run first");
+    Fault::new(Exit::Conflict, message).into()
+}
