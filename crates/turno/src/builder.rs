@@ -38,22 +38,9 @@ pub(crate) struct Settings {
     pub(crate) prefetch: usize,
 }
 
-/// Builds a [`Worker`]. Only a queue and a handler are needed; everything else has a default.
-pub struct WorkerBuilder<S> {
-    backend: BoxedBackend,
-    settings: Settings,
-    heartbeat_every: Option<Duration>,
-    reap_every: Option<Duration>,
-    name: Option<String>,
-    handlers: Handlers,
-    state: Arc<S>,
-    /// The first mistake, told by `build`, since the methods before it have no way to.
-    mistake: Option<String>,
-}
-
-impl WorkerBuilder<()> {
-    pub(crate) fn new(backend: BoxedBackend) -> Self {
-        let settings = Settings {
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
             queues: Vec::new(),
             name: Arc::from(""),
             concurrency: 10,
@@ -69,12 +56,45 @@ impl WorkerBuilder<()> {
             settle_within: Duration::from_millis(2),
             settle_batch: 100,
             prefetch: 0,
-        };
+        }
+    }
+}
+
+#[cfg(test)]
+impl Settings {
+    /// The defaults, with a queue and a label.
+    pub(crate) fn for_tests() -> Self {
+        let lease = Duration::from_secs(30);
+        Settings {
+            queues: vec!["a".into()],
+            name: Arc::from("w"),
+            heartbeat_every: lease / 3,
+            reap_every: lease / 6,
+            ..Settings::default()
+        }
+    }
+}
+
+/// Builds a [`Worker`]. Only a queue and a handler are needed; everything else has a default.
+pub struct WorkerBuilder<S> {
+    backend: BoxedBackend,
+    settings: Settings,
+    heartbeat_every: Option<Duration>,
+    reap_every: Option<Duration>,
+    name: Option<String>,
+    handlers: Handlers,
+    state: Arc<S>,
+    /// The first mistake, told by `build`, since the methods before it have no way to.
+    mistake: Option<String>,
+}
+
+impl WorkerBuilder<()> {
+    pub(crate) fn new(backend: BoxedBackend) -> Self {
         let handlers =
             Handlers { payload_bytes_max: limits::PAYLOAD_BYTES_MAX_DEFAULT, ..Handlers::default() };
         WorkerBuilder {
             backend,
-            settings,
+            settings: Settings::default(),
             heartbeat_every: None,
             reap_every: None,
             name: None,

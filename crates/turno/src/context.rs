@@ -46,6 +46,7 @@ impl fmt::Display for CancelCause {
 }
 
 /// One attempt, shared by the handler, the hooks and the control loop.
+#[derive(Debug)]
 pub(crate) struct Attempt {
     pub(crate) job: ClaimedJob,
     pub(crate) worker: Arc<str>,

@@ -62,10 +62,6 @@ impl JobError {
         matches!(self.verdict, Verdict::Fail(_))
     }
 
-    pub(crate) fn verdict(&self) -> Verdict {
-        self.verdict
-    }
-
     pub(crate) fn into_parts(self) -> (String, Verdict) {
         (self.text, self.verdict)
     }
@@ -116,9 +112,9 @@ mod tests {
     #[test]
     fn the_verdict_is_what_was_asked_for_last() {
         let second = Duration::from_secs(1);
-        assert_eq!(JobError::new("x").verdict(), Verdict::Fail(Retry::Policy));
-        assert_eq!(JobError::new("x").retry_in(second).verdict(), Verdict::Fail(Retry::In(second)));
-        assert_eq!(JobError::new("x").retry_in(second).never().verdict(), Verdict::Fail(Retry::Never));
+        assert_eq!(JobError::new("x").verdict, Verdict::Fail(Retry::Policy));
+        assert_eq!(JobError::new("x").retry_in(second).verdict, Verdict::Fail(Retry::In(second)));
+        assert_eq!(JobError::new("x").retry_in(second).never().verdict, Verdict::Fail(Retry::Never));
         assert!(!JobError::snooze(second).is_charged());
         assert!(JobError::snooze(second).never().is_charged());
     }

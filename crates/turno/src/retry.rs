@@ -36,7 +36,7 @@ impl RetryPolicy {
     /// The delay after this many failures without its jitter; none counts as one.
     pub fn nominal(&self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1).min(127);
-        let nanos = self.base.as_nanos().checked_mul(1 << doublings).unwrap_or(u128::MAX);
+        let nanos = self.base.as_nanos().saturating_mul(1 << doublings);
         if nanos >= self.cap.as_nanos() { self.cap } else { Duration::from_nanos(nanos as u64) }
     }
 
