@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use time::OffsetDateTime;
 use turno_contract::{
-    AttemptRecord, Backend, Beat, BoxedBackend, ClaimRequest, ClaimedJob, Completion, Enqueued, Failure,
-    HeartbeatAnswer, JobId, JobRecord, LeaseLoss, NewJob, Proof, RefusedRecord, Release, Retry, Settled,
-    SettledStatus, State, Token,
+    AttemptRecord, Backend, Beat, BoxedBackend, ClaimRequest, ClaimedJob, Completion, Enqueued, Error,
+    ErrorKind, Failure, HeartbeatAnswer, JobId, JobRecord, LeaseLoss, NewJob, Proof, QueueSettings,
+    RefusedRecord, Release, Result, Retry, SettingsChange, Settled, SettledStatus, State, Token,
 };
 
 use crate::{Rig, RigTransaction};
@@ -197,6 +197,35 @@ impl Kit {
         self.backend.refused(Some(id), None, 1000).await.expect("refused")
     }
 
+    /// Now, by the database's clock: when a job that is enqueued now was created.
+    pub async fn now(&self) -> OffsetDateTime {
+        let id = self.beside("clock").enqueue_one().await;
+        self.job(id).await.created_at
+    }
+
+    /// Enqueues a job with every default that is due `after` from now.
+    pub async fn scheduled(&self, after: Duration) -> JobId {
+        let run_at = self.now().await + after;
+        self.enqueue_new(self.new_job().run_at(run_at)).await
+    }
+
+    /// Claims the next job, which must be there, and fails it for good.
+    pub async fn dead_one(&self, job: NewJob) -> ClaimedJob {
+        let job = self.running(job).await;
+        assert_done(&self.fail(job.proof, "for good", Retry::Never).await, State::Dead);
+        job
+    }
+
+    /// Removes every record of an ended job, and insists that there was one.
+    pub async fn forget(&self, id: JobId) {
+        self.backend.forget(id).await.expect("forget");
+    }
+
+    /// Changes this queue's settings.
+    pub async fn set(&self, change: SettingsChange) -> QueueSettings {
+        self.backend.queue_set(Some(&self.queue), &change).await.expect("queue_set")
+    }
+
     /// Moves this queue's rows into the past.
     pub async fn age(&self, by: Duration) {
         self.rig.age(&self.queue, by).await;
@@ -251,7 +280,7 @@ impl Kit {
     }
 
     /// Changes a job's row in the hot table by plain SQL; the error is the engine's.
-    pub async fn update_job(&self, id: JobId, set: &str) -> Result<u64, String> {
+    pub async fn update_job(&self, id: JobId, set: &str) -> std::result::Result<u64, String> {
         let table = self.table("job");
         self.rig.execute(&format!("UPDATE {table} SET {set} WHERE id = {id}")).await
     }
@@ -289,6 +318,18 @@ pub fn assert_done(settled: &Settled, state: State) {
 pub fn assert_refused(settled: &Settled, state: State) {
     assert_eq!((settled.status, settled.state), (SettledStatus::Refused, Some(state)), "{settled:?}");
     assert!(settled.reason.as_ref().is_some_and(|reason| !reason.is_empty()), "{settled:?}");
+}
+
+/// Insists on an error of this kind and answers it.
+#[track_caller]
+pub fn refused_as<T: std::fmt::Debug>(result: Result<T>, kind: ErrorKind) -> Error {
+    match result {
+        Ok(value) => panic!("expected {kind:?}, got {value:?}"),
+        Err(error) => {
+            assert_eq!(error.kind(), kind, "{error:?}");
+            error
+        }
+    }
 }
 
 /// Insists that two instants differ by at most this much.

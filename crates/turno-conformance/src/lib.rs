@@ -23,7 +23,7 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use tokio::runtime::Runtime;
 use tokio::sync::RwLock;
 
-pub use cases::{Case, Needs, all};
+pub use cases::{Case, Needs, Running, all};
 pub use kit::Kit;
 pub use rig::{Rig, RigTransaction};
 
@@ -89,7 +89,7 @@ impl Suite {
         }
         let kit = Kit::new(rig, &case.name());
         self.runtime.block_on(async {
-            if case.needs == Needs::Alone {
+            if case.needs.is_alone() {
                 let _alone = self.alone.write().await;
                 (case.run)(kit).await;
             } else {

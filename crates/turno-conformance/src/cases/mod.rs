@@ -8,17 +8,45 @@ use std::pin::Pin;
 
 use crate::{Kit, Rig};
 
+mod attempts;
+mod audit;
+mod cancel;
 mod claim;
+mod complete;
+mod enqueue;
+mod fail;
+mod forget;
+mod heartbeat;
+mod held;
+mod job;
+mod jobs;
+mod migrate;
+mod pause;
+mod promote;
+mod prune;
+mod queue_list;
+mod queue_set;
+mod reap;
+mod refused;
+mod refused_record;
+mod release;
+mod reprioritize;
+mod retry;
+mod stats;
+mod wait;
 
 /// What a case needs from the database or from the other cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
     /// Nothing: it keeps to its own queues and runs beside the others.
     Nothing,
-    /// No other case beside it: it calls what reaches every queue (reap, prune), or needs that nobody does.
+    /// No other case beside it: it calls what reaches every queue (reap, prune), or needs that nobody does (a claim
+    /// that comes back short reaps, too).
     Alone,
     /// Transactions that hold single rows.
     RowLocks,
+    /// Both of them.
+    RowLocksAlone,
     /// Operations that are routines which a caller's transaction can call.
     Routines,
 }
@@ -27,10 +55,15 @@ impl Needs {
     /// Why a case with this need cannot run on this rig; `None` if it can.
     pub fn not_applicable(self, rig: &dyn Rig) -> Option<&'static str> {
         match self {
-            Needs::RowLocks if !rig.row_locks() => Some("not applicable: one writer"),
+            Needs::RowLocks | Needs::RowLocksAlone if !rig.row_locks() => Some("not applicable: one writer"),
             Needs::Routines if !rig.routines() => Some("not applicable: no routines to call"),
             _ => None,
         }
+    }
+
+    /// Whether no other case may run beside it.
+    pub fn is_alone(self) -> bool {
+        matches!(self, Needs::Alone | Needs::RowLocksAlone)
     }
 }
 
@@ -50,7 +83,7 @@ pub struct Case {
 impl Case {
     /// `<operation>::<sentence_in_snake_case>`.
     pub fn name(&self) -> String {
-        let operation = self.module.rsplit("::").next().unwrap_or(self.module);
+        let operation = self.module.split("::").nth(2).unwrap_or(self.module);
         format!("{operation}::{}", self.sentence)
     }
 }
@@ -59,7 +92,7 @@ impl Case {
 macro_rules! cases {
     ($($needs:ident: [$($case:ident),* $(,)?]),* $(,)?) => {
         /// The cases of this module.
-        pub(super) fn cases() -> Vec<crate::Case> {
+        pub(in crate::cases) fn cases() -> Vec<crate::Case> {
             vec![$($(crate::Case::new(
                 module_path!(),
                 stringify!($case),
@@ -77,7 +110,35 @@ impl Case {
     }
 }
 
-/// All cases, in the order of a job's life.
+/// All cases, in the order of a job's life; the audit comes last, to see what the others left behind.
 pub fn all() -> Vec<Case> {
-    [claim::cases()].into_iter().flatten().collect()
+    let of_modules = [
+        migrate::cases(),
+        enqueue::all(),
+        promote::cases(),
+        claim::all(),
+        held::cases(),
+        heartbeat::cases(),
+        complete::all(),
+        fail::all(),
+        release::cases(),
+        refused_record::cases(),
+        reap::cases(),
+        cancel::cases(),
+        retry::cases(),
+        reprioritize::cases(),
+        pause::cases(),
+        queue_set::cases(),
+        queue_list::cases(),
+        prune::cases(),
+        forget::cases(),
+        stats::cases(),
+        job::cases(),
+        jobs::cases(),
+        attempts::cases(),
+        refused::cases(),
+        wait::cases(),
+        audit::cases(),
+    ];
+    of_modules.into_iter().flatten().collect()
 }
