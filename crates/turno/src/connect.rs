@@ -22,8 +22,8 @@ pub async fn connect(url: &str) -> Result<BoxedBackend> {
     match scheme {
         #[cfg(feature = "sqlite")]
         "sqlite" => {
-            let backend = turno_sqlite::SqliteBackend::connect(url, turno_sqlite::SqliteOptions::default())?;
-            Ok(std::sync::Arc::new(backend))
+            let options = turno_sqlite::SqliteOptions::default();
+            Ok(std::sync::Arc::new(turno_sqlite::SqliteBackend::connect(url, options).await?))
         }
         #[cfg(feature = "postgres")]
         "postgres" | "postgresql" => {
