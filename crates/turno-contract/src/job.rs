@@ -239,6 +239,15 @@ impl NewJob {
         self
     }
 
+    /// When the job is due as it is sent: rounded up to 1 ms, so that it is never claimed too early (rule T3).
+    pub fn run_at_rounded(&self) -> Option<OffsetDateTime> {
+        let run_at = self.run_at?;
+        let below = run_at.nanosecond() % 1_000_000;
+        let up = if below == 0 { 0 } else { 1_000_000 - below };
+        // At the end of time there is nothing to round up to; `check` refuses that year.
+        Some(run_at.checked_add(time::Duration::nanoseconds(i64::from(up))).unwrap_or(run_at))
+    }
+
     /// Checks every limit that a client can check; `payload_bytes_max` is the client's own setting.
     /// Errors with `InvalidArgument` that names the field. Queue-wide limits are the database's to check.
     pub fn check(&self, payload_bytes_max: usize) -> Result<()> {

@@ -23,6 +23,9 @@ use crate::doorbell::Doorbell;
 use crate::options::PostgresOptions;
 use crate::{files, migrate, rows};
 
+/// Longest mark of a sleeper, as the routine has it.
+const WAIT_MAX: Duration = Duration::from_secs(3600);
+
 /// An installation in a PostgreSQL database. Cheap to call from anywhere; share it by `Arc`.
 pub struct PostgresBackend {
     options: PostgresOptions,
@@ -145,9 +148,13 @@ impl Proofs {
     }
 }
 
-fn ms(duration: Duration) -> i64 {
+pub(crate) fn ms(duration: Duration) -> i64 {
     // Rounded up: nothing may become shorter than it was asked for (rule T3).
     i64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
+}
+
+fn check_queues(queues: &[String]) -> Result<()> {
+    queues.iter().try_for_each(|queue| check_name("queue", queue))
 }
 
 fn optional_ms(duration: Option<Duration>) -> Option<i64> {
@@ -215,7 +222,7 @@ impl Backend for PostgresBackend {
         let kinds: Vec<&str> = jobs.iter().map(|job| job.kind.as_str()).collect();
         let payloads: Vec<&str> = jobs.iter().map(|job| job.payload.as_str()).collect();
         let priorities = column(jobs, |job| job.priority);
-        let run_ats: Option<Vec<Option<OffsetDateTime>>> = column(jobs, |job| job.run_at);
+        let run_ats: Option<Vec<Option<OffsetDateTime>>> = column(jobs, NewJob::run_at_rounded);
         let max_attempts = column(jobs, |job| job.max_attempts.map(|n| n as i32));
         let max_run_ms = column(jobs, |job| optional_ms(job.max_run));
         let unique_keys = column(jobs, |job| job.unique_key.as_deref());
@@ -280,6 +287,7 @@ impl Backend for PostgresBackend {
     }
 
     async fn complete(&self, worker: &str, completions: &[Completion]) -> Result<Vec<Settled>> {
+        check_name("worker", worker)?;
         for completion in completions {
             if let Some(result) = &completion.result {
                 check_json("result", result, self.options.payload_bytes_max)?;
@@ -299,6 +307,7 @@ impl Backend for PostgresBackend {
     }
 
     async fn fail(&self, worker: &str, failures: &[Failure]) -> Result<Vec<Settled>> {
+        check_name("worker", worker)?;
         let mut answers = Vec::with_capacity(failures.len());
         for failures in failures.chunks(limits::SETTLE_JOBS_MAX) {
             let proofs = Proofs::new(failures.iter().map(|failure| failure.proof));
@@ -327,6 +336,7 @@ impl Backend for PostgresBackend {
     }
 
     async fn release(&self, worker: &str, releases: &[Release]) -> Result<Vec<Settled>> {
+        check_name("worker", worker)?;
         let mut answers = Vec::with_capacity(releases.len());
         for releases in releases.chunks(limits::SETTLE_JOBS_MAX) {
             let proofs = Proofs::new(releases.iter().map(|release| release.proof));
@@ -341,6 +351,7 @@ impl Backend for PostgresBackend {
     }
 
     async fn refused_record(&self, worker: &str, refused: &Refused) -> Result<()> {
+        check_name("worker", worker)?;
         let detail = refused.detail.as_deref().map(|detail| cut_error(detail).0);
         let params: [Param<'_>; 6] = [
             (&refused.proof.job.0, Type::INT8),
@@ -363,6 +374,7 @@ impl Backend for PostgresBackend {
     }
 
     async fn promote(&self, queues: &[String], limit: u32) -> Result<u64> {
+        check_queues(queues)?;
         let params: [Param<'_>; 2] = [(&queues, Type::TEXT_ARRAY), (&(limit as i32), Type::INT4)];
         let row = self.call_one("SELECT turno.promote($1, $2) AS n", &params).await?;
         Ok(row.get::<_, i32>("n").max(0) as u64)
@@ -395,6 +407,9 @@ impl Backend for PostgresBackend {
     async fn queue_set(&self, queue: Option<&str>, change: &SettingsChange) -> Result<QueueSettings> {
         if let Some(queue) = queue {
             check_name("queue", queue)?;
+        }
+        if change.aging.flatten().is_some_and(|aging| aging.is_zero()) {
+            return Err(Error::invalid("aging has an interval of at least 1 ms"));
         }
         let queue = queue.unwrap_or("");
         let keep = |keep: Option<Keep>| {
@@ -492,6 +507,10 @@ impl Backend for PostgresBackend {
     }
 
     async fn wait(&self, queues: &[String], ttl: Duration) -> Result<()> {
+        check_queues(queues)?;
+        if ttl.is_zero() || ttl > WAIT_MAX {
+            return Err(Error::invalid(format!("a wait of {ttl:?} is not between 1 ms and 1 hour")));
+        }
         if !self.doorbell.listens() {
             return Ok(());
         }

@@ -76,9 +76,10 @@ fn join(base: &str, pairs: &[&str]) -> String {
 }
 
 fn driver_config(url: &str) -> Result<Config> {
-    // The driver's message names the parameter, never the password.
+    // The innermost message names the parameter, never the password.
     let mut config = Config::from_str(url).map_err(|error| {
-        Error::invalid(format!("the URL is not one for PostgreSQL: {error}")).with_source(error)
+        let reason = std::error::Error::source(&error).map_or(error.to_string(), |source| source.to_string());
+        Error::invalid(format!("the URL is not one for PostgreSQL: {reason}")).with_source(error)
     })?;
     if config.get_application_name().is_none() {
         config.application_name("turno");

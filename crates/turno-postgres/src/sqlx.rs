@@ -7,7 +7,7 @@ use turno_contract::{
 };
 
 use crate::PostgresBackend;
-use crate::backend::check_jobs;
+use crate::backend::{check_jobs, ms};
 use crate::transaction::{COMPLETE_SQL, enqueue_sql};
 
 impl PostgresBackend {
@@ -20,9 +20,9 @@ impl PostgresBackend {
             call = call.bind(priority);
         }
         let row = call
-            .bind(job.run_at)
+            .bind(job.run_at_rounded())
             .bind(job.max_attempts.map(|n| n as i32))
-            .bind(job.max_run.map(|d| d.as_millis() as i64))
+            .bind(job.max_run.map(ms))
             .bind(&job.unique_key)
             .bind(&job.idempotency_key)
             .fetch_one(connection)

@@ -5,7 +5,7 @@ use tokio_postgres::GenericClient;
 use tokio_postgres::types::Type;
 use turno_contract::{Completion, Enqueued, Error, ErrorKind, NewJob, Result, Settled, check_json};
 
-use crate::backend::check_jobs;
+use crate::backend::{check_jobs, ms};
 use crate::error::in_transaction;
 use crate::{PostgresBackend, rows};
 
@@ -16,15 +16,15 @@ impl PostgresBackend {
     /// transaction.
     pub async fn enqueue_in(&self, transaction: &impl GenericClient, job: &NewJob) -> Result<Enqueued> {
         check_jobs(std::slice::from_ref(job), self.payload_bytes_max())?;
-        let (max_attempts, max_run_ms) =
-            (job.max_attempts.map(|n| n as i32), job.max_run.map(|d| d.as_millis() as i64));
+        let (max_attempts, max_run_ms) = (job.max_attempts.map(|n| n as i32), job.max_run.map(ms));
+        let run_at = job.run_at_rounded();
         let mut params: Vec<crate::call::Param<'_>> =
             vec![(&job.queue, Type::TEXT), (&job.kind, Type::TEXT), (&job.payload, Type::TEXT)];
         if job.priority.is_some() {
             params.push((&job.priority, Type::INT4));
         }
         params.extend([
-            (&job.run_at as _, Type::TIMESTAMPTZ),
+            (&run_at as _, Type::TIMESTAMPTZ),
             (&max_attempts as _, Type::INT4),
             (&max_run_ms as _, Type::INT8),
             (&job.unique_key as _, Type::TEXT),

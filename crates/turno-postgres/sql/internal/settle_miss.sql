@@ -42,9 +42,9 @@ BEGIN
         WHEN v_finished.id IS NOT NULL THEN format('the lease is lost: the job ended as %s in attempt %s', v_finished.outcome,
                                                    v_finished.attempt)
         ELSE 'no record of the job is left' END;
-    IF v_verb IS NULL THEN
-        state := coalesce(v_job.state, v_finished.outcome);
-    END IF;
+    -- A refusal tells the job's state now; what was settled long ago is in the reason.
+    state := coalesce(v_job.state, v_finished.outcome);
+    run_at := NULL;
     PERFORM turno.ledger_add(p_job, p_attempt, p_verb, p_detail, p_worker, reason, coalesce(v_job.queue, v_finished.queue),
         coalesce(v_job.state, v_finished.outcome), coalesce(v_job.worker, v_finished.worker),
         coalesce(v_job.attempt, v_finished.attempt));

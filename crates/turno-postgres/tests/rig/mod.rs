@@ -177,6 +177,8 @@ impl RigTransaction for PostgresTransaction {
             "prune" => "SELECT * FROM turno.prune(1)",
             other => panic!("no call of {other} is known"),
         };
+        // PostgreSQL can refuse a transaction that has written; it cannot see one that has only begun.
+        self.client.batch_execute("SELECT turno.enqueue('nobody', 'k', '1')").await.map_err(plain)?;
         self.client.batch_execute(sql).await.map_err(plain)
     }
 
