@@ -22,7 +22,7 @@ async fn findings(kit: &Kit) -> Vec<Finding> {
 
 /// Rule V3.
 async fn a_job_in_every_state_is_in_order(kit: Kit) {
-    for aging in [None, Some(Duration::from_secs(60)), None] {
+    for (round, aging) in [None, Some(Duration::from_secs(60)), None].into_iter().enumerate() {
         kit.set(SettingsChange { aging: Some(aging), ..Default::default() }).await;
         kit.enqueue_n(8).await;
         let jobs = kit.claim_n(5).await;
@@ -31,7 +31,7 @@ async fn a_job_in_every_state_is_in_order(kit: Kit) {
         kit.fail(jobs[2].proof, "no", Retry::Policy).await;
         kit.fail(jobs[3].proof, "no", Retry::Never).await;
         kit.release(jobs[4].proof, None).await;
-        kit.enqueue_new(kit.new_job().priority(-7).idempotency_key(format!("{aging:?}"))).await;
+        kit.enqueue_new(kit.new_job().priority(-7).idempotency_key(round.to_string())).await;
         let scheduled = kit.scheduled(Duration::from_secs(1000)).await;
         kit.backend().reprioritize(scheduled, 9).await.unwrap();
         assert_eq!(findings(&kit).await, vec![]);

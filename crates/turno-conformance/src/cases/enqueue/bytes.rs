@@ -1,6 +1,6 @@
 //! What goes in comes back as the same bytes, on every path out.
 
-use turno_contract::{Backend, ErrorKind, JobFilter, NewJob, State};
+use turno_contract::{Backend, ClaimRequest, ErrorKind, JobFilter, NewJob, State};
 
 use crate::Kit;
 use crate::kit::{KIND, WORKER, refused_as};
@@ -156,22 +156,27 @@ async fn names_are_data_in_every_operation(kit: Kit) {
 /// Rules E8, E9. B59: the same answer from every operation that takes a name.
 async fn names_outside_the_rule_are_refused_everywhere(kit: Kit) {
     let backend: &dyn Backend = kit.backend();
+    let second = std::time::Duration::from_secs(1);
     for name in ["", "a\0b", "a\nb", "\u{1}", "\u{7f}", &"n".repeat(201), &"é".repeat(101)] {
-        let invalid = ErrorKind::InvalidArgument;
-        refused_as(backend.enqueue(&[NewJob::new(name, KIND, "1")]).await, invalid);
-        refused_as(backend.enqueue(&[NewJob::new(kit.queue(), name, "1")]).await, invalid);
-        let mut request = kit.request(1);
-        request.queues = vec![name.to_owned()];
-        refused_as(backend.claim(&request).await, invalid);
-        let mut request = kit.request(1);
-        request.worker = name.to_owned();
-        refused_as(backend.claim(&request).await, invalid);
-        refused_as(complete_by(&kit, name).await, invalid);
-        refused_as(backend.pause(name).await, invalid);
-        refused_as(backend.resume(name).await, invalid);
-        refused_as(backend.queue_set(Some(name), &Default::default()).await, invalid);
-        refused_as(backend.promote(&[name.to_owned()], 1).await, invalid);
-        refused_as(backend.wait(&[name.to_owned()], std::time::Duration::from_secs(1)).await, invalid);
+        let names = [name.to_owned()];
+        let queue = ClaimRequest { queues: names.to_vec(), ..kit.request(1) };
+        let worker = ClaimRequest { worker: name.to_owned(), ..kit.request(1) };
+        let answers = [
+            ("enqueue, queue", backend.enqueue(&[NewJob::new(name, KIND, "1")]).await.err()),
+            ("enqueue, kind", backend.enqueue(&[NewJob::new(kit.queue(), name, "1")]).await.err()),
+            ("claim, queue", backend.claim(&queue).await.err()),
+            ("claim, worker", backend.claim(&worker).await.err()),
+            ("complete, worker", complete_by(&kit, name).await.err()),
+            ("pause", backend.pause(name).await.err()),
+            ("resume", backend.resume(name).await.err()),
+            ("queue_set", backend.queue_set(Some(name), &Default::default()).await.err()),
+            ("promote", backend.promote(&names, 1).await.err()),
+            ("wait", backend.wait(&names, second).await.err()),
+        ];
+        for (operation, error) in answers {
+            let kind = error.map(|error| error.kind());
+            assert_eq!(kind, Some(ErrorKind::InvalidArgument), "{operation}: {name:?}");
+        }
     }
     assert_eq!(kit.count("job", "1 = 1").await, 0);
 }
