@@ -22,6 +22,11 @@ use crate::operations::{
 use crate::options::{self, Place, SqliteOptions};
 use crate::{migrate, statements};
 
+/// Longest time that one call of `wait` marks.
+const WAIT_MAX: Duration = Duration::from_secs(3600);
+/// Longest window of `stats`.
+const WINDOW_MAX: Duration = Duration::from_secs(3650 * 86_400);
+
 /// A queue in a SQLite database file. Cheap to share; dropping the last reference ends its two threads.
 pub struct SqliteBackend {
     place: Place,
@@ -224,6 +229,9 @@ impl Backend for SqliteBackend {
     }
 
     async fn stats(&self, window: Duration) -> Result<Vec<QueueStats>> {
+        if window.is_zero() || window > WINDOW_MAX {
+            return Err(Error::invalid(format!("a window of {window:?} is not between 1 ms and 10 years")));
+        }
         self.lanes.read(move |work| stats::stats(work, window)).await
     }
 
@@ -258,6 +266,9 @@ impl Backend for SqliteBackend {
     async fn wait(&self, queues: &[String], ttl: Duration) -> Result<()> {
         for queue in queues {
             check_name("queue", queue)?;
+        }
+        if ttl.is_zero() || ttl > WAIT_MAX {
+            return Err(Error::invalid(format!("a wait of {ttl:?} is not between 1 ms and 1 hour")));
         }
         self.bell.wait(queues, ttl);
         // The reading thread notices the mark with its next operation, and watches for other processes from then on.

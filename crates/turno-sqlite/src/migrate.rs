@@ -40,7 +40,7 @@ pub(crate) fn report_of_nothing() -> MigrateReport {
 fn report(version_before: Option<i64>, applied: usize) -> MigrateReport {
     MigrateReport {
         version_before,
-        version: VERSION.max(version_before.unwrap_or(0)),
+        version: VERSION,
         applied: SCHEMA[applied..].iter().map(|(name, _)| (*name).to_owned()).collect(),
         operations: Vec::new(),
     }
@@ -57,8 +57,9 @@ pub(crate) fn migrate(work: &Work, check: bool) -> Result<MigrateReport> {
     }
     let (version, oldest_binary) =
         work.one("schema_version.read", &[], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?;
-    if oldest_binary > VERSION {
-        check_version(version, oldest_binary)?;
+    if version > VERSION {
+        let than = format!("newer than this binary's {VERSION} (it serves binaries from {oldest_binary} on)");
+        return Err(mismatch(format!("the schema has version {version}, {than}")));
     }
     let applied = SCHEMA.len().min(version.max(0) as usize);
     compare(work, &SCHEMA[..applied], check)?;

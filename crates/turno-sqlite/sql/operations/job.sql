@@ -18,9 +18,7 @@ WHERE j.id = :job
 UNION ALL
 SELECT f.id, f.queue, f.kind, f.outcome, f.payload, f.priority, f.attempt, f.failures, f.max_attempts, f.max_run_ms, f.operation_id,
     f.unique_key, f.created_at, f.run_at, coalesce(f.worker, last.worker), coalesce(f.claimed_at, last.claimed_at), NULL, NULL,
-    f.finished_at, f.result,
-    coalesce(f.error, (SELECT e.error FROM turno_attempt AS e WHERE e.job_id = f.id AND e.error IS NOT NULL
-                       ORDER BY e.attempt DESC LIMIT 1))
+    f.finished_at, f.result, f.error
 FROM turno_finished_job AS f
 LEFT JOIN turno_attempt AS last ON last.job_id = f.id
     AND last.attempt = (SELECT max(a.attempt) FROM turno_attempt AS a WHERE a.job_id = f.id)

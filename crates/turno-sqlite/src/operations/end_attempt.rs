@@ -1,7 +1,7 @@
 //! The one place where an attempt ends (rules S1, S2, F1..F7, P8). What becomes of the job is decided by the statement
 //! `end_attempt.decide`; here it is carried out.
 
-use turno_contract::{Result, State, Verb, limits};
+use turno_contract::{Result, State, Verb, cut_error, limits};
 
 use crate::rows::Columns;
 use crate::work::Work;
@@ -26,7 +26,7 @@ pub(crate) struct Ending {
 impl Ending {
     /// An ending by this verb with this error text, however long (rule F6).
     pub(crate) fn with_error(verb: Verb, error: &str) -> Self {
-        let (text, bytes) = cut(error);
+        let (text, bytes) = cut_error(error);
         Ending { verb: Some(verb), error: Some(text), error_bytes: Some(bytes), ..Ending::default() }
     }
 }
@@ -142,32 +142,4 @@ pub(crate) fn forget(work: &Work, job: i64) -> Result<()> {
         work.execute(statement, &[(":job", &job)])?;
     }
     Ok(())
-}
-
-/// An error text as it is stored, and its length before: NUL is shown as U+FFFD, and what is longer than the limit is
-/// cut at a character boundary.
-pub(crate) fn cut(text: &str) -> (String, i64) {
-    // Replacing makes a text longer, so what lies beyond the limit need not be looked at.
-    let near = &text[..text.floor_char_boundary(limits::ERROR_BYTES_MAX)];
-    let mut stored = near.replace('\0', "\u{FFFD}");
-    stored.truncate(stored.floor_char_boundary(limits::ERROR_BYTES_MAX));
-    (stored, i64::try_from(text.len()).unwrap_or(i64::MAX))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_are_cut_at_a_character_boundary_with_their_length_told() {
-        let max = limits::ERROR_BYTES_MAX;
-        for text in ["x".repeat(max + 1), "é".repeat(max), "\u{10FFFF}".repeat(max), "\0".repeat(max)] {
-            let (stored, bytes) = cut(&text);
-            assert!(stored.len() <= max && stored.len() > max - 4, "{}", stored.len());
-            assert_eq!(bytes, text.len() as i64);
-            assert!(!stored.contains('\0'));
-        }
-        assert_eq!(cut("a\0b"), ("a\u{FFFD}b".to_owned(), 3));
-        assert_eq!(cut(""), (String::new(), 0));
-    }
 }

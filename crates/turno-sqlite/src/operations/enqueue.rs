@@ -45,7 +45,7 @@ pub(crate) fn queue_settings(work: &Work, queue: &str) -> Result<Settings> {
 }
 
 fn of_row(row: usize, error: Error) -> Error {
-    let message = format!("row {row}: {}", error.message());
+    let message = format!("row {}: {}", row + 1, error.message());
     Error::new(error.kind(), message).with_source(error)
 }
 

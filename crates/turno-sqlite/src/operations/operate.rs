@@ -16,7 +16,7 @@ pub(crate) fn cancel(work: &Work, job: JobId, force: bool) -> Result<CancelAnswe
             work.execute("cancel.request", &[(":job", &job.0), (":now", &work.now)])?;
             return Ok(CancelAnswer::Requested);
         }
-        State::Running => Ending::with_error(Verb::Revoke, "revoked by a forced cancel"),
+        State::Running => Ending { verb: Some(Verb::Revoke), ..Ending::default() },
         State::Scheduled | State::Ready => Ending::default(),
     };
     end_attempt(work, job.0, &ending)?;

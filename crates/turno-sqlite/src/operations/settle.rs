@@ -2,10 +2,10 @@
 
 use turno_contract::{
     Completion, Error, Failure, Proof, Refused, Release, Result, Retry, Settled, SettledStatus, State, Verb,
-    check_json, check_name, limits,
+    check_json, check_name, cut_error, limits,
 };
 
-use crate::operations::end_attempt::{Ending, cut, end_attempt};
+use crate::operations::end_attempt::{Ending, end_attempt};
 use crate::rows::{Columns, instant, millis_rounded_up};
 use crate::work::Work;
 
@@ -49,7 +49,7 @@ impl Settle {
     /// What goes to the ledger if it is refused.
     fn detail(&self) -> Option<String> {
         match self.verb {
-            Verb::Complete => self.ending.result.as_deref().map(|result| cut(result).0),
+            Verb::Complete => self.ending.result.as_deref().map(|result| cut_error(result).0),
             _ => self.ending.error.clone(),
         }
     }
@@ -96,7 +96,7 @@ pub(crate) fn settle_or_error(work: &Work, settle: &Settle) -> Result<Settled> {
 /// Records a refusal that happened inside a caller's transaction.
 pub(crate) fn refused_record(work: &Work, worker: &str, refused: &Refused) -> Result<()> {
     let miss = explain(work, refused.proof, refused.verb)?;
-    let detail = refused.detail.as_deref().map(|detail| cut(detail).0);
+    let detail = refused.detail.as_deref().map(|detail| cut_error(detail).0);
     record(work, worker, refused.proof, refused.verb, detail, &miss)
 }
 
