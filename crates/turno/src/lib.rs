@@ -26,3 +26,10 @@ pub use retry::RetryPolicy;
 pub use worker::{Worker, WorkerHandle};
 
 pub use turno_contract::*;
+
+/// PostgreSQL: its backend, and operations in a transaction of your own.
+#[cfg(feature = "postgres")]
+pub use turno_postgres as postgres;
+/// SQLite: its backend, and operations in a transaction of your own.
+#[cfg(feature = "sqlite")]
+pub use turno_sqlite as sqlite;

@@ -1,0 +1,70 @@
+//! A TCP proxy in front of the PostgreSQL server that can lose the server's answers and break its connections.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+pub struct Proxy {
+    /// The database's URL, through the proxy.
+    pub url: String,
+    losing: Arc<AtomicBool>,
+    broken: watch::Sender<u64>,
+}
+
+impl Proxy {
+    /// Listens on a free port. `url` must name host and port.
+    pub async fn start(url: &str) -> Self {
+        let (credentials, rest) = url.rsplit_once('@').expect("a URL with a user");
+        let (server, database) = rest.split_once('/').expect("a URL with a database");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let port = listener.local_addr().expect("its address").port();
+        let url = format!("{credentials}@127.0.0.1:{port}/{database}");
+        let (losing, broken) = (Arc::new(AtomicBool::new(false)), watch::Sender::new(0));
+        tokio::spawn(accept(listener, server.to_owned(), Arc::clone(&losing), broken.clone()));
+        Proxy { url, losing, broken }
+    }
+
+    /// From now on the server hears everything, and nobody hears the server.
+    pub fn lose_answers(&self) {
+        self.losing.store(true, Ordering::SeqCst);
+    }
+
+    /// Breaks every connection; new ones work.
+    pub fn break_connections(&self) {
+        self.losing.store(false, Ordering::SeqCst);
+        self.broken.send_modify(|times| *times += 1);
+    }
+}
+
+async fn accept(listener: TcpListener, server: String, losing: Arc<AtomicBool>, broken: watch::Sender<u64>) {
+    while let Ok((client, _)) = listener.accept().await {
+        let (server, losing, mut broken) = (server.clone(), Arc::clone(&losing), broken.subscribe());
+        tokio::spawn(async move {
+            let Ok(server) = TcpStream::connect(server).await else { return };
+            let (from_client, to_client) = client.into_split();
+            let (from_server, to_server) = server.into_split();
+            tokio::select! {
+                () = copy(from_client, to_server, None) => {}
+                () = copy(from_server, to_client, Some(losing)) => {}
+                _ = broken.changed() => {}
+            }
+        });
+    }
+}
+
+async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, losing: Option<Arc<AtomicBool>>) {
+    let mut buffer = vec![0; 65_536];
+    loop {
+        let Ok(n @ 1..) = from.read(&mut buffer).await else { return };
+        if losing.as_ref().is_some_and(|losing| losing.load(Ordering::SeqCst)) {
+            continue;
+        }
+        if to.write_all(&buffer[..n]).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! A database for the runtime's tests: a SQLite file of its own for every case, or a queue of its own in one PostgreSQL
+//! database of this run. Time moves by ageing rows with SQL.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tokio::sync::OnceCell;
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+use turno::{BoxedBackend, Engine, JobId, JobRecord, NewJob, Queue, State};
+
+/// Names the server on which the PostgreSQL half runs.
+pub const POSTGRES_URL: &str = "TURNO_TEST_POSTGRES_URL";
+
+pub struct Rig {
+    pub engine: Engine,
+    pub url: String,
+    pub backend: BoxedBackend,
+    pub queue: String,
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl Rig {
+    pub async fn new(engine: Engine) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let queue = format!("q{}_{number}", std::process::id());
+        let (url, folder) = match engine {
+            Engine::Sqlite => {
+                let folder = tempfile::tempdir().expect("a temporary folder");
+                (format!("sqlite:{}", folder.path().join("jobs.db").display()), Some(folder))
+            }
+            _ => (postgres_database().await, None),
+        };
+        let backend = turno::connect(&url).await.expect("the database can be reached");
+        if engine == Engine::Sqlite {
+            backend.migrate(false).await.expect("the schema is installed");
+        }
+        Rig { engine, url, backend, queue, _folder: folder }
+    }
+
+    /// A second, independent backend: another process, as far as the database can tell.
+    pub async fn another_backend(&self) -> BoxedBackend {
+        turno::connect(&self.url).await.expect("the database can be reached")
+    }
+
+    pub fn queue(&self) -> Queue {
+        Queue::new(self.backend.clone(), &self.queue)
+    }
+
+    pub async fn enqueue(&self, kind: &str, payload: &str) -> JobId {
+        self.enqueue_job(NewJob::new(&self.queue, kind, payload)).await
+    }
+
+    pub async fn enqueue_job(&self, job: NewJob) -> JobId {
+        self.backend.enqueue(&[job]).await.expect("enqueued")[0].id
+    }
+
+    pub async fn job(&self, id: JobId) -> JobRecord {
+        self.backend.job(id).await.expect("answered").expect("the job has a record")
+    }
+
+    pub async fn state(&self, id: JobId) -> State {
+        self.job(id).await.state
+    }
+
+    /// The name of a table.
+    pub fn table(&self, name: &str) -> String {
+        match self.engine {
+            Engine::Sqlite => format!("turno_{name}"),
+            _ => format!("turno.{name}"),
+        }
+    }
+
+    /// An expression for an instant column, moved into the past.
+    fn earlier(&self, column: &str, by: Duration) -> String {
+        match self.engine {
+            Engine::Sqlite => format!("{column} = {column} - {}", by.as_micros()),
+            _ => format!("{column} = {column} - interval '{} microseconds'", by.as_micros()),
+        }
+    }
+
+    /// Moves the lease of every running job of this queue into the past.
+    pub async fn age_leases(&self, by: Duration) {
+        let columns = ["lease_until", "claimed_at", "run_until", "started_at"].map(|c| self.earlier(c, by));
+        let (job, queue) = (self.table("job"), &self.queue);
+        self.execute(&format!(
+            "UPDATE {job} SET {} WHERE queue = '{queue}' AND state = 'running'",
+            columns.join(", ")
+        ))
+        .await;
+    }
+
+    /// Moves the due time of every scheduled job of this queue into the past.
+    pub async fn age_schedule(&self, by: Duration) {
+        let (job, queue, run_at) = (self.table("job"), &self.queue, self.earlier("run_at", by));
+        self.execute(&format!("UPDATE {job} SET {run_at} WHERE queue = '{queue}' AND state = 'scheduled'"))
+            .await;
+    }
+
+    /// Runs a statement as the tables' owner.
+    pub async fn execute(&self, sql: &str) {
+        match self.engine {
+            Engine::Sqlite => self.sqlite().execute_batch(sql).expect("the statement runs"),
+            _ => self.session().await.batch_execute(sql).await.expect("the statement runs"),
+        }
+    }
+
+    /// One number that a query answers.
+    pub async fn number(&self, sql: &str) -> i64 {
+        match self.engine {
+            Engine::Sqlite => self.sqlite().query_row(sql, [], |row| row.get(0)).expect("a number"),
+            _ => {
+                let messages = self.session().await.simple_query(sql).await.expect("the query runs");
+                let row = messages.iter().find_map(|message| match message {
+                    SimpleQueryMessage::Row(row) => row.get(0),
+                    _ => None,
+                });
+                row.expect("a row").parse().expect("a number")
+            }
+        }
+    }
+
+    fn sqlite(&self) -> rusqlite::Connection {
+        let path = self.url.trim_start_matches("sqlite:");
+        let connection = rusqlite::Connection::open(path).expect("the file can be opened");
+        connection.busy_timeout(Duration::from_secs(20)).expect("a timeout");
+        connection
+    }
+
+    /// A connection of the owner.
+    pub async fn session(&self) -> Client {
+        session(&self.url).await
+    }
+
+    /// Keeps every worker from renewing the leases of this queue: by the write lock, or by locks on its rows.
+    pub async fn block(&self) -> Block {
+        match self.engine {
+            Engine::Sqlite => {
+                let connection = self.sqlite();
+                connection.execute_batch("BEGIN IMMEDIATE").expect("the write lock");
+                Block { _sqlite: Some(connection), _postgres: None }
+            }
+            _ => {
+                let client = self.session().await;
+                let sql =
+                    format!("BEGIN; SELECT id FROM turno.job WHERE queue = '{}' FOR UPDATE", self.queue);
+                client.batch_execute(&sql).await.expect("the locks");
+                Block { _sqlite: None, _postgres: Some(client) }
+            }
+        }
+    }
+}
+
+/// Ends when it is dropped: the connection closes, and its transaction with it.
+pub struct Block {
+    _sqlite: Option<rusqlite::Connection>,
+    _postgres: Option<Client>,
+}
+
+async fn session(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("the test server answers");
+    tokio::spawn(connection);
+    client
+}
+
+/// One database for all the cases of this run.
+async fn postgres_database() -> String {
+    static DATABASE: OnceCell<String> = OnceCell::const_new();
+    DATABASE
+        .get_or_init(|| async {
+            let server = std::env::var(POSTGRES_URL).expect("only run when it is set");
+            let name = format!("turno_runtime_{}_{:08x}", std::process::id(), fastrand_like());
+            let client = session(&server).await;
+            client.batch_execute(&format!("CREATE DATABASE {name}")).await.expect("a new database");
+            let end = server.rfind('/').filter(|end| !server[..*end].ends_with('/')).unwrap_or(server.len());
+            let url = format!("{}/{name}", &server[..end]);
+            let backend = turno::connect(&url).await.expect("the database can be reached");
+            backend.migrate(false).await.expect("the schema is installed");
+            url
+        })
+        .await
+        .clone()
+}
+
+/// Enough to tell two runs apart that got the same process id.
+fn fastrand_like() -> u32 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.subsec_nanos())
+}
