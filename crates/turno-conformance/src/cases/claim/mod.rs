@@ -24,6 +24,7 @@ super::cases! {
         a_queue_named_twice_gives_each_job_once,
         every_claim_has_its_own_token_and_a_higher_attempt,
         the_same_token_returns_what_it_holds_and_takes_no_more,
+        two_claims_with_one_token_at_once_take_no_more_than_one,
         a_token_that_holds_nothing_any_more_may_claim_again,
         two_lives_of_one_worker_are_two_owners,
         no_answer_shows_the_token_of_a_running_job,
@@ -165,6 +166,27 @@ async fn the_same_token_returns_what_it_holds_and_takes_no_more(kit: Kit) {
     assert_eq!(ids(&kit.claim_with(&more).await), all[1..2]);
     assert_eq!(kit.count("job", "state = 'running'").await, 1);
     assert_eq!(elsewhere.count("job", "state = 'ready'").await, 1);
+}
+
+/// Rule C5: a claim is repeated while the first one may still be on its way.
+async fn two_claims_with_one_token_at_once_take_no_more_than_one(kit: Kit) {
+    kit.enqueue_n(100).await;
+    for round in 1..=10 {
+        let request = kit.request(5);
+        let claims = (0..4).map(|_| {
+            let (kit, request) = (kit.clone(), request.clone());
+            tokio::spawn(async move { kit.claim_with(&request).await })
+        });
+        let answers = within("four claims", join_all(claims)).await;
+        let held: HashSet<JobId> =
+            kit.backend().held(request.token).await.unwrap().iter().map(|job| job.proof.job).collect();
+        assert_eq!(held.len(), 5);
+        for answer in answers {
+            let got: HashSet<JobId> = ids(&answer.unwrap()).into_iter().collect();
+            assert_eq!(got, held, "each answer is the whole claim");
+        }
+        assert_eq!(kit.count("job", "state = 'running'").await, 5 * round);
+    }
 }
 
 /// Rules C5, O2: the attempt is the fence even if the token is repeated.

@@ -1,9 +1,9 @@
 //! Rows that plain SQL brought: none of them may make a claim fail, and what could do so is not written.
 
-use turno_contract::{Retry, State};
+use turno_contract::{ErrorKind, Retry, State};
 
 use crate::Kit;
-use crate::kit::{assert_done, quoted};
+use crate::kit::{assert_done, quoted, refused_as};
 
 super::super::cases! {
     Nothing: [
@@ -62,7 +62,7 @@ async fn odd_texts_at_the_head_stop_no_claim(kit: Kit) {
     }
 }
 
-/// Rule F3. B13: the counter has an end, and it is not an overflow.
+/// Rules F3, P3. B13: the counter has an end, and it is not an overflow.
 async fn the_last_attempt_ends_the_job_whatever_its_budget(kit: Kit) {
     for verb in ["fail", "release"] {
         let id = kit.enqueue_new(kit.new_job().max_attempts(1_000_000)).await;
@@ -84,6 +84,8 @@ async fn the_last_attempt_ends_the_job_whatever_its_budget(kit: Kit) {
             }
         }
         assert_eq!(kit.claim_ids(1).await, vec![]);
+        refused_as(kit.backend().retry(id).await, ErrorKind::Conflict);
+        assert_eq!(kit.state(id).await, State::Dead, "no attempt is left to retry it with");
         kit.forget(id).await;
     }
 }

@@ -1,12 +1,15 @@
 //! Idempotency and uniqueness: one job stands for many requests.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use turno_contract::{Enqueued, JobId, NewJob, Retry, State};
+use turno_contract::{Completion, Enqueued, JobId, NewJob, Retry, State};
 
 use crate::Kit;
-use crate::kit::{assert_done, not_yet, within};
+use crate::kit::{GLANCE, WORKER, assert_done, not_yet, within};
 
 super::super::cases! {
     Nothing: [
@@ -18,6 +21,8 @@ super::super::cases! {
         a_new_idempotency_key_stands_for_the_job_that_was_found,
         a_second_caller_creates_the_job_if_the_first_rolls_back,
         a_second_caller_gets_the_job_if_the_first_commits,
+        an_enqueue_beside_the_end_of_its_unique_job_is_never_left_with_nothing,
+        enqueues_beside_a_worker_that_ends_their_unique_jobs_all_have_a_job,
         twenty_callers_with_one_unique_key_create_one_job,
         twenty_callers_with_one_idempotency_key_create_one_job,
         two_rows_of_one_call_with_the_same_key_give_one_job,
@@ -149,6 +154,75 @@ async fn a_second_caller_gets_the_job_if_the_first_commits(kit: Kit) {
     }
 }
 
+/// Rule E5. B46: the holder of the key ends in a transaction that is still open.
+async fn an_enqueue_beside_the_end_of_its_unique_job_is_never_left_with_nothing(kit: Kit) {
+    for commits in [true, false] {
+        let kit = kit.beside(if commits { "commits" } else { "rolls back" });
+        let job = kit.new_job().unique_key("u");
+        let holder = kit.running(job.clone()).await;
+        let mut transaction = kit.begin().await;
+        let completion = Completion { proof: holder.proof, result: None };
+        transaction.complete(WORKER, &completion).await.unwrap();
+        let other = kit.clone();
+        let mut second = Box::pin(async move { other.enqueue(job).await });
+        let early = tokio::time::timeout(GLANCE, &mut second).await.ok();
+        if commits {
+            transaction.commit().await.unwrap();
+        } else {
+            transaction.rollback().await.unwrap();
+        }
+        match early {
+            Some(early) => assert_eq!(early, found(holder.proof.job), "it has not ended yet"),
+            None => {
+                let late = within("the second enqueue", second).await;
+                assert_eq!(late.created, commits);
+                assert_eq!(late.id == holder.proof.job, !commits);
+                assert!(!kit.state(late.id).await.is_final());
+            }
+        }
+    }
+}
+
+/// Rules E5, X3. B46.
+async fn enqueues_beside_a_worker_that_ends_their_unique_jobs_all_have_a_job(kit: Kit) {
+    let done = Arc::new(AtomicBool::new(false));
+    let worker = {
+        let (kit, done) = (kit.clone(), done.clone());
+        tokio::spawn(async move {
+            let mut ended = HashSet::new();
+            loop {
+                let last = done.load(Ordering::SeqCst);
+                for job in kit.claim_n(10).await {
+                    assert_done(&kit.complete(job.proof).await, State::Succeeded);
+                    assert!(ended.insert(job.proof.job), "two claims got one job");
+                }
+                if last {
+                    return ended;
+                }
+            }
+        })
+    };
+    let producers = (0..4).map(|_| {
+        let kit = kit.clone();
+        tokio::spawn(async move {
+            let mut answers = Vec::new();
+            for _ in 0..40 {
+                answers.push(kit.enqueue(kit.new_job().unique_key("u")).await);
+            }
+            answers
+        })
+    });
+    let answers = within("the producers", join_all(producers)).await;
+    let answers: Vec<Enqueued> = answers.into_iter().flat_map(Result::unwrap).collect();
+    done.store(true, Ordering::SeqCst);
+    let ended = within("the worker", worker).await.unwrap();
+    let created: Vec<JobId> =
+        answers.iter().filter(|answer| answer.created).map(|answer| answer.id).collect();
+    assert_eq!(created.iter().copied().collect::<HashSet<_>>().len(), created.len());
+    assert_eq!(ended, created.into_iter().collect(), "what was created ran, and nothing else");
+    assert!(answers.iter().all(|answer| ended.contains(&answer.id)), "an answer names a job that never was");
+}
+
 /// Enqueues this job from twenty tasks at once, half of them in bulk; exactly one may create it.
 async fn twenty_callers(kit: &Kit, job: NewJob) {
     let callers = (0..20).map(|n| {
@@ -191,7 +265,7 @@ async fn two_rows_of_one_call_with_the_same_key_give_one_job(kit: Kit) {
     assert_eq!(created, [true, true, true, false, false, true, false, false]);
     let ids: Vec<JobId> = answers.iter().map(|answer| answer.id).collect();
     assert_eq!((ids[3], ids[4], ids[6], ids[7]), (ids[0], ids[1], ids[1], ids[2]));
-    let distinct: std::collections::HashSet<JobId> = ids.into_iter().collect();
+    let distinct: HashSet<JobId> = ids.into_iter().collect();
     assert_eq!(distinct.len(), 4);
     assert_eq!(kit.count("job", "1 = 1").await, 4);
 }
