@@ -49,6 +49,12 @@ impl SqliteBackend {
         Ok(SqliteBackend { place, options, lanes, bell })
     }
 
+    /// The way to the threads, for tests that make trouble there.
+    #[cfg(test)]
+    pub(crate) fn lanes(&self) -> &Lanes {
+        &self.lanes
+    }
+
     async fn settle(&self, worker: &str, settles: Vec<Settle>) -> Result<Vec<Settled>> {
         check_worker(worker)?;
         let mut answers = Vec::with_capacity(settles.len());

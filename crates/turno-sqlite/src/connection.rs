@@ -2,7 +2,7 @@
 //! not take the write-ahead log.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 use turno_contract::{Error, ErrorKind, Result};
@@ -56,8 +56,7 @@ pub(crate) fn open(place: &Place, purpose: Purpose, create: bool) -> Result<Conn
         }
     };
     connection.busy_timeout(OPEN_PATIENCE).map_err(of_engine)?;
-    let mode: String =
-        connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(of_engine)?;
+    let mode = switch_to_wal(&connection)?;
     if mode != "wal" && *place != Place::Memory {
         let message =
             format!("the database does not take the write-ahead log: its journal mode stays {mode:?}");
@@ -68,6 +67,21 @@ pub(crate) fn open(place: &Place, purpose: Purpose, create: bool) -> Result<Conn
     let patience = if purpose == Purpose::Write { ENGINE_PATIENCE } else { READER_PATIENCE };
     connection.busy_timeout(patience).map_err(of_engine)?;
     Ok(connection)
+}
+
+/// Asks for the write-ahead log; answers the mode that the database has then.
+fn switch_to_wal(connection: &Connection) -> Result<String> {
+    let begun = Instant::now();
+    loop {
+        let mode = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0));
+        match mode.map_err(of_engine) {
+            // The engine does not wait here when two connections want to switch at once.
+            Err(error) if error.kind() == ErrorKind::Busy && begun.elapsed() < OPEN_PATIENCE => {
+                std::thread::sleep(Duration::from_millis(fastrand::u64(5..25)));
+            }
+            mode => return mode,
+        }
+    }
 }
 
 /// Errors if the file, or the folder that it would be created in, lies on a network.

@@ -117,25 +117,23 @@ pub(crate) struct Lanes {
 impl Lanes {
     /// Opens the database on both threads, if its file is there.
     pub(crate) async fn open(place: Place, busy_timeout: Duration, bell: Arc<Bell>) -> Result<Self> {
-        let (write_sender, write_receiver) = channel();
-        let (opened, mut answers) = tokio::sync::mpsc::unbounded_channel();
+        let (writer, inbox) = channel();
         let in_memory = place == Place::Memory;
-        let writer = Writer::new(place.clone(), write_receiver, bell.clone());
-        let writer_opened = opened.clone();
-        spawn("turno-sqlite-write", move || writer.run(|result| drop(writer_opened.send(result))))?;
-        let reader = if in_memory {
+        let (opened, answer) = oneshot::channel();
+        let thread = Writer::new(place.clone(), inbox, bell.clone());
+        spawn("turno-sqlite-write", move || thread.run(|result| drop(opened.send(result))))?;
+        answer.await.unwrap_or_else(|_| Err(thread_is_gone()))?;
+        if in_memory {
             // A database in memory is visible to its own connection only, so the writer also reads.
-            write_sender.clone()
-        } else {
-            let (sender, receiver) = channel();
-            let reader = Reader::new(place, receiver, bell);
-            spawn("turno-sqlite-read", move || reader.run(|result| drop(opened.send(result))))?;
-            sender
-        };
-        for _ in 0..if in_memory { 1 } else { 2 } {
-            answers.recv().await.unwrap_or_else(|| Err(thread_is_gone()))?;
+            return Ok(Lanes { reader: writer.clone(), writer, busy_timeout });
         }
-        Ok(Lanes { writer: write_sender, reader, busy_timeout })
+        // Only now, so that two connections do not both switch the file to the write-ahead log.
+        let (reader, inbox) = channel();
+        let (opened, answer) = oneshot::channel();
+        let thread = Reader::new(place, inbox, bell);
+        spawn("turno-sqlite-read", move || thread.run(|result| drop(opened.send(result))))?;
+        answer.await.unwrap_or_else(|_| Err(thread_is_gone()))?;
+        Ok(Lanes { writer, reader, busy_timeout })
     }
 
     /// Runs an operation on the writing thread, in a transaction that is committed before the answer comes.

@@ -20,6 +20,8 @@ mod options;
 mod reader;
 mod rows;
 mod statements;
+#[cfg(test)]
+mod tests;
 mod transaction;
 mod work;
 mod writer;

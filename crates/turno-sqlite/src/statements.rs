@@ -34,6 +34,12 @@ pub(crate) fn text(name: &str) -> &'static str {
     STATEMENTS.get(name).unwrap_or_else(|| panic!("there is no statement {name}"))
 }
 
+/// The names of all statements.
+#[cfg(test)]
+pub(crate) fn names() -> Vec<String> {
+    STATEMENTS.keys().cloned().collect()
+}
+
 static STATEMENTS: LazyLock<HashMap<String, &'static str>> = LazyLock::new(|| {
     let mut statements = HashMap::new();
     for (file, content) in OPERATIONS.iter().chain(INTERNAL) {

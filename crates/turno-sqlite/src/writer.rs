@@ -25,6 +25,9 @@ const TRY_AGAIN_MAX: Duration = Duration::from_millis(40);
 /// Without any sign of other writers: how long this thread writes before it leaves a gap, since a process that never got
 /// its turn leaves no sign.
 const GAP_EVERY: Duration = Duration::from_millis(50);
+/// The shortest gap that others can use, and the longest that is left to them.
+const GAP: Duration = Duration::from_millis(1);
+const GAP_MAX: Duration = Duration::from_millis(5);
 /// How long the sign of another writer counts.
 const OTHERS_REMEMBERED: Duration = Duration::from_secs(2);
 
@@ -126,13 +129,12 @@ impl Writer {
         let Some(connection) = self.connection.take() else {
             return self.refuse_all(no_file);
         };
+        self.manners.leave_gap();
         if self.begin(&connection) {
             self.group(&connection);
+            self.manners.ended();
         }
         self.connection = Some(connection);
-        if !self.is_idle() {
-            self.manners.leave_gap();
-        }
     }
 
     fn refuse_all(&mut self, error: impl Fn() -> Error) {
@@ -276,13 +278,25 @@ fn copy(error: &Error) -> Error {
 struct Manners {
     others_seen: Option<Instant>,
     data_version: i64,
-    last_gap: Instant,
     begun: Instant,
+    ended: Instant,
+    /// How long the last transaction held the lock.
+    held: Duration,
+    /// When the lock was last free for [`GAP`].
+    last_gap: Instant,
 }
 
 impl Manners {
     fn new() -> Self {
-        Manners { others_seen: None, data_version: 0, last_gap: Instant::now(), begun: Instant::now() }
+        let now = Instant::now();
+        Manners {
+            others_seen: None,
+            data_version: 0,
+            begun: now,
+            ended: now,
+            held: Duration::ZERO,
+            last_gap: now,
+        }
     }
 
     fn saw_others(&mut self) {
@@ -299,17 +313,27 @@ impl Manners {
         self.data_version = version;
     }
 
-    /// Called between two transactions while more work waits.
+    fn ended(&mut self) {
+        self.ended = Instant::now();
+        self.held = self.ended - self.begun;
+    }
+
+    /// Called before a transaction. Costs nothing if the lock has been free for long enough by itself.
     fn leave_gap(&mut self) {
         let others = self.others_seen.is_some_and(|seen| seen.elapsed() < OTHERS_REMEMBERED);
-        if others {
-            let held = self.begun.elapsed();
-            std::thread::sleep((held / 2).clamp(Duration::from_micros(200), Duration::from_millis(5)));
+        let gap = if others {
+            (self.held / 2).clamp(GAP, GAP_MAX)
         } else if self.last_gap.elapsed() > GAP_EVERY {
-            std::thread::sleep(Duration::from_millis(1));
+            GAP
         } else {
-            return;
+            Duration::ZERO
+        };
+        let free = self.ended.elapsed();
+        if free < gap {
+            std::thread::sleep(gap - free);
         }
-        self.last_gap = Instant::now();
+        if free.max(gap) >= GAP {
+            self.last_gap = Instant::now();
+        }
     }
 }

@@ -160,7 +160,8 @@ CREATE TABLE turno_attempt (
     run_at       INTEGER,
     PRIMARY KEY (job_id, attempt)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX turno_attempt_by_queue ON turno_attempt (queue, ended_at);
+CREATE INDEX turno_attempt_retried ON turno_attempt (queue, ended_at)
+WHERE verb IN ('fail', 'expire') AND state IN ('scheduled', 'ready');
 
 CREATE TABLE turno_enqueue_key (
     queue   TEXT NOT NULL,
