@@ -68,7 +68,7 @@ impl PostgresBackend {
             options,
             runtime: Some(runtime),
         };
-        backend.caller.connection().await?;
+        drop(backend.caller.connection().await?);
         Ok(backend)
     }
 

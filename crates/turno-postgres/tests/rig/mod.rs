@@ -1,5 +1,7 @@
 //! A database of its own on the test server, with the schema in place; shared by the tests of this crate.
 
+#![allow(dead_code, reason = "each test binary uses another part")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -19,6 +21,11 @@ pub fn server_url() -> String {
         .expect("TURNO_TEST_POSTGRES_URL names a server where databases may be made; scripts/test starts one")
 }
 
+/// A second server, of a newer version, which may be missing.
+pub fn newer_server_url() -> Option<String> {
+    std::env::var("TURNO_TEST_POSTGRES18_URL").ok().filter(|url| !url.is_empty())
+}
+
 /// The server's URL with another database.
 pub fn with_database(url: &str, database: &str) -> String {
     let (base, query) =
@@ -35,14 +42,14 @@ pub async fn session(url: &str) -> Client {
     client
 }
 
-/// Makes an empty database and answers its URL.
-pub async fn new_database() -> String {
+/// Makes an empty database on this server and answers its URL.
+pub async fn new_database(server_url: &str) -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("turno_test_{}_{number}_{}", std::process::id(), uuid::Uuid::new_v4().simple());
-    let server = session(&server_url()).await;
+    let server = session(server_url).await;
     server.batch_execute(&format!("CREATE DATABASE {name}")).await.expect("a new database");
-    with_database(&server_url(), &name)
+    with_database(server_url, &name)
 }
 
 pub struct PostgresRig {
@@ -51,10 +58,13 @@ pub struct PostgresRig {
     owner: OnceCell<Client>,
 }
 
-#[allow(dead_code, reason = "each test binary uses another part")]
 impl PostgresRig {
     pub async fn new() -> Self {
-        let url = new_database().await;
+        Self::on(&server_url()).await
+    }
+
+    pub async fn on(server_url: &str) -> Self {
+        let url = new_database(server_url).await;
         let backend = PostgresBackend::connect(&url).await.expect("the backend connects");
         backend.migrate(false).await.expect("the schema is installed");
         PostgresRig { url, backend: Arc::new(backend), owner: OnceCell::new() }
