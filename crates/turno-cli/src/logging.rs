@@ -7,9 +7,9 @@ use indicatif::ProgressBar;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Starts logging; `bar` is put aside while a line is written.
-pub fn start(bar: Option<ProgressBar>) {
-    let filter = EnvFilter::try_from_env("TURNO_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+/// Starts logging at this level unless `TURNO_LOG` says otherwise; `bar` is put aside while a line is written.
+pub fn start(level: &str, bar: Option<ProgressBar>) {
+    let filter = EnvFilter::try_from_env("TURNO_LOG").unwrap_or_else(|_| EnvFilter::new(level));
     let subscriber =
         tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(Beside(bar));
     // A second start in one process would only repeat the first.

@@ -80,7 +80,8 @@ fn outputs_of_two_lines_never_mix() {
 fn a_failing_line_is_tried_as_often_as_asked_and_then_dead() {
     let turno = Turno::without_schema();
     let log = turno.path("log");
-    let script = format!("read l; echo $l >> {}; [ $l != bad ] || {{ echo why >&2; exit 3; }}", log.display());
+    let script =
+        format!("read l; echo $l >> {}; [ $l != bad ] || {{ echo why >&2; exit 3; }}", log.display());
     let run = |more: &[&str]| {
         let args = ["run", "--json", "--max-attempts", "3", "--retry-base", "10ms"];
         turno.feed(&[&args, more, &["--", "sh", "-c", &script]].concat(), b"good\nbad\n")
@@ -102,7 +103,10 @@ fn another_command_under_the_same_name_is_refused_until_the_records_are_forgotte
     assert_eq!(run(&["--", "cat"]).out, "a\n");
     let refused = run(&["--", "wc"]);
     assert_eq!(refused.status, Some(3));
-    assert!(refused.error_line().contains("another command") && refused.err.contains("--again"), "{refused:?}");
+    assert!(
+        refused.error_line().contains("another command") && refused.err.contains("--again"),
+        "{refused:?}"
+    );
     assert_eq!(run(&["-0", "--", "cat"]).status, Some(3), "another kind of input is another run");
     assert_eq!(run(&["--name", "other", "--", "tr", "a", "b"]).out, "b\n");
     assert_eq!(run(&["--again", "--", "tr", "a", "c"]).out, "c\n");
@@ -110,7 +114,11 @@ fn another_command_under_the_same_name_is_refused_until_the_records_are_forgotte
     let forgotten = turno.json(&["run", "--forget"]);
     assert_eq!(forgotten[0]["forgotten"], 1);
     assert_eq!(run(&["--", "cat"]).out, "a\n");
-    assert_eq!(turno.json(&["job", "list", "--queue", "run:other"]).len(), 1, "other names keep their records");
+    assert_eq!(
+        turno.json(&["job", "list", "--queue", "run:other"]).len(),
+        1,
+        "other names keep their records"
+    );
 }
 
 #[test]
@@ -144,7 +152,9 @@ fn a_signal_gives_the_lines_back_and_the_same_command_goes_on() {
     let (log, go) = (turno.path("log"), turno.path("go"));
     let (show_log, show_go) = (log.display(), go.display());
     // Without the file it runs until it is told to stop, and then exits with 0 all the same.
-    let script = format!("read l; echo $l $$ >> {show_log}; trap 'exit 0' TERM; [ -e {show_go} ] || sleep 1000 & wait");
+    let script = format!(
+        "read l; echo $l $$ >> {show_log}; trap 'exit 0' TERM; [ -e {show_go} ] || sleep 1000 & wait"
+    );
     for (name, number, status) in [("INT", Signal::INT, 130), ("TERM", Signal::TERM, 143)] {
         let args = ["run", "--json", "--name", name, "-j", "2", "--", "sh", "-c", &script];
         let mut child = turno.start(&args);
@@ -201,7 +211,10 @@ fn a_wrong_row_is_named_and_what_came_before_is_worked() {
     let answer: common::Answer = child.wait_with_output().unwrap().into();
     assert_eq!((answer.status, answer.out.as_str()), (Some(2), "1\n"), "{answer:?}");
     let error = answer.err.lines().next().unwrap();
-    assert!(error.contains("line 2") && error.contains("`prio`") && error.contains("lines 1 to 1"), "{error}");
+    assert!(
+        error.contains("line 2") && error.contains("`prio`") && error.contains("lines 1 to 1"),
+        "{error}"
+    );
 }
 
 #[test]

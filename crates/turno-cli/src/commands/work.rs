@@ -71,7 +71,7 @@ fn kind(text: &str) -> Result<(String, String), String> {
 /// Works until a signal comes.
 pub async fn run(app: &mut App, args: Args) -> anyhow::Result<Exit> {
     let backend = app.connect().await?;
-    crate::logging::start(None);
+    crate::logging::start("warn", None);
     let children = Arc::new(Children::start()?);
     let limits = Limits { timeout: None, grace: args.grace, kill_after: args.kill_after };
     let shell = Arc::new(Shell { limits, snooze: args.snooze, children: Arc::clone(&children) });

@@ -8,6 +8,7 @@ use turno::{BoxedBackend, Enqueued, NewJob, limits};
 use super::args::Args;
 use super::identity::Identifier;
 use super::progress::Progress;
+use super::stop::patience;
 use crate::exit::Fault;
 use crate::input::{self, Batch, Lines};
 
@@ -15,8 +16,6 @@ use crate::input::{self, Batch, Lines};
 const BATCH_ROWS: usize = 500;
 /// The longest line: what is longer as a payload is refused by its own limit.
 const LINE_BYTES_MAX: usize = limits::PAYLOAD_BYTES_MAX_DEFAULT + (64 << 10);
-/// How long the database may be away before the input is given up.
-const OUTAGE_MAX: Duration = Duration::from_secs(120);
 
 /// Enqueues every line. Errors name the line and say what was accepted before.
 pub async fn feed(args: &Args, backend: &BoxedBackend, progress: &Progress) -> anyhow::Result<()> {
@@ -37,12 +36,12 @@ pub async fn feed(args: &Args, backend: &BoxedBackend, progress: &Progress) -> a
 /// Every job has an idempotency key, so an enqueue whose outcome is unknown is made again.
 async fn enqueue(backend: &BoxedBackend, batch: &Batch) -> anyhow::Result<Vec<Enqueued>> {
     let jobs: Vec<NewJob> = batch.iter().map(|entry| entry.job.clone()).collect();
-    let give_up_at = Instant::now() + OUTAGE_MAX;
+    let began = Instant::now();
     let mut pause = Duration::from_millis(50);
     loop {
         match backend.enqueue(&jobs).await {
             Ok(answers) => return Ok(answers),
-            Err(error) if error.is_transient() && Instant::now() < give_up_at => {
+            Err(error) if error.is_transient() && began.elapsed() < patience(backend.engine(), &error) => {
                 tracing::warn!(%error, "the input waits for the database");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(2));

@@ -2,14 +2,15 @@
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tempfile::SpooledTempFile;
-use turno::{CancelCause, ClaimedJob, Context, JobError, JobResult, WorkerHandle};
+use turno::{CancelCause, ClaimedJob, Context, JobError, JobResult};
 
 use super::args::Args;
 use super::identity;
 use super::progress::Progress;
+use super::stop::Watch;
 use crate::child::{self, Attempt, Children, Ended, Limits, Spec, Stopped};
 use crate::exit::{Exit, Fault};
 use crate::parse;
@@ -21,35 +22,22 @@ pub struct Runner {
     limits: Limits,
     children: Arc<Children>,
     progress: Arc<Progress>,
-    worker: OnceLock<WorkerHandle>,
-    fault: Mutex<Option<Fault>>,
+    watch: Watch,
     printing: Arc<Mutex<()>>,
 }
 
 impl Runner {
     /// Runs the command of these options.
-    pub fn new(args: &Args, children: Arc<Children>, progress: Arc<Progress>) -> Self {
+    pub fn new(args: &Args, children: Arc<Children>, progress: Arc<Progress>, watch: Watch) -> Self {
         Runner {
             command: args.command.clone(),
             separator: args.separator(),
             limits: args.limits(),
             children,
             progress,
-            worker: OnceLock::new(),
-            fault: Mutex::new(None),
+            watch,
             printing: Arc::default(),
         }
-    }
-
-    /// The worker that is stopped when a line finds that the run cannot go on.
-    pub fn stops(&self, worker: WorkerHandle) {
-        // There is only one worker in a run.
-        let _ = self.worker.set(worker);
-    }
-
-    /// Why the run cannot go on, if a line found that.
-    pub fn fault(&self) -> Option<Fault> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Runs one line.
@@ -126,9 +114,8 @@ impl Runner {
 
     /// Stops the run for a reason that is not the line's fault, and gives the line back.
     fn stop(&self, fault: Fault) -> JobError {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
-        if let Some(worker) = self.worker.get() {
-            worker.shutdown();
+        if let Some(stop) = self.watch.stop() {
+            stop.stop(fault);
         }
         JobError::release()
     }

@@ -20,6 +20,7 @@ mod line;
 mod progress;
 mod records;
 mod setup;
+mod stop;
 mod summary;
 
 pub use args::Args;
@@ -27,6 +28,7 @@ pub use args::Args;
 use line::Runner;
 use progress::{Listener, Progress};
 use setup::Plan;
+use stop::{Stop, Watch};
 use summary::Summary;
 
 /// How long the end of killed children is waited for before the program ends all the same.
@@ -54,14 +56,16 @@ pub async fn run(app: &mut App, args: Args) -> anyhow::Result<Exit> {
 
 async fn work(backend: BoxedBackend, args: Args, json: bool) -> anyhow::Result<Exit> {
     let progress = Arc::new(Progress::new(args.quiet || json));
-    crate::logging::start(progress.bar());
+    crate::logging::start("error", progress.bar());
     let children = Arc::new(Children::start()?);
-    let runner = Arc::new(Runner::new(&args, Arc::clone(&children), Arc::clone(&progress)));
-    let worker = worker(&backend, &args, &runner, &progress)?;
+    let watch = Watch::default();
+    let runner = Runner::new(&args, Arc::clone(&children), Arc::clone(&progress), watch.clone());
+    let worker = worker(&backend, &args, runner, &progress, &watch)?;
     let handle = worker.handle();
-    runner.stops(handle.clone());
+    let stop = Arc::new(Stop::new(handle.clone(), backend.engine()));
+    watch.tells(Arc::clone(&stop));
     let signals = signals::shutdown_on_signals(handle.clone())?;
-    let ticking = tokio::spawn(progress::tick(Arc::clone(&progress)));
+    let ticking = tokio::spawn(progress::tick(Arc::clone(&progress), Arc::clone(&stop)));
     let (report, followed) = {
         let mut working = pin!(worker.run());
         let mut following = pin!(follow(&backend, &args, &progress, &handle));
@@ -77,7 +81,7 @@ async fn work(backend: BoxedBackend, args: Args, json: bool) -> anyhow::Result<E
     let all_ended = children.join(JOIN_LIMIT);
     progress.end();
     report?;
-    if let Some(fault) = runner.fault() {
+    if let Some(fault) = stop.fault() {
         return Err(fault.into());
     }
     let input_error = followed.transpose()?.flatten();
@@ -97,10 +101,11 @@ async fn work(backend: BoxedBackend, args: Args, json: bool) -> anyhow::Result<E
 fn worker(
     backend: &BoxedBackend,
     args: &Args,
-    runner: &Arc<Runner>,
+    runner: Runner,
     progress: &Arc<Progress>,
+    watch: &Watch,
 ) -> turno::Result<Worker> {
-    let runner = Arc::clone(runner);
+    let runner = Arc::new(runner);
     Worker::builder(Arc::clone(backend))
         .queue(args.queue())
         .concurrency(args.concurrency())
@@ -109,6 +114,7 @@ fn worker(
         .cancel_grace(Limits::CANCEL_GRACE)
         .shutdown_grace(args.kill_after + Duration::from_secs(2))
         .hook(Listener(Arc::clone(progress)))
+        .hook(watch.clone())
         .raw_handler(move |context, job| {
             let runner = Arc::clone(&runner);
             async move { runner.run(context, job).await }

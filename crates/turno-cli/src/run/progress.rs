@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use turno::{ClaimedJob, Enqueued, Event, Hook, JobId, SettledStatus, State, Verb};
 
 use super::identity;
+use super::stop::Stop;
 
 /// How often the bar is drawn.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
@@ -30,8 +31,8 @@ pub struct Counts {
     pub dead: u64,
     /// Failed attempts here that are tried again.
     pub retries: u64,
-    /// Jobs that ended here.
-    pub ended: u64,
+    /// Jobs that ended here. One that an earlier run left may end before its line is read again.
+    pub ended: HashSet<JobId>,
 }
 
 /// Shared by the feeder, the workers and the summary.
@@ -73,6 +74,7 @@ impl Progress {
         for answer in answers {
             match answer.created {
                 true => counts.new += 1,
+                false if counts.ended.contains(&answer.id) => {}
                 false => _ = counts.known.insert(answer.id),
             }
         }
@@ -126,14 +128,15 @@ impl Progress {
                 return;
             }
         }
-        counts.ended += 1;
+        counts.ended.insert(job);
         counts.known.remove(&job);
     }
 
     fn draw(&self, bar: &ProgressBar) {
         let counts = self.counts();
-        bar.set_length(counts.new.max(counts.ended));
-        bar.set_position(counts.ended);
+        let ended = counts.ended.len() as u64;
+        bar.set_length(counts.new.max(ended));
+        bar.set_position(ended);
         bar.set_message(format!("retries {} dead {}", counts.retries, counts.dead));
     }
 
@@ -146,11 +149,14 @@ impl Progress {
     }
 }
 
-/// Draws the bar, or tells the progress now and then if it has changed. Never ends by itself.
-pub async fn tick(progress: Arc<Progress>) {
+/// Looks after the database, and draws the bar, or tells the progress now and then if it has changed. Never ends by itself.
+pub async fn tick(progress: Arc<Progress>, stop: Arc<Stop>) {
     let (mut told, mut told_at) = (String::new(), Instant::now());
     loop {
         tokio::time::sleep(DRAW_EVERY).await;
+        if let Some(line) = stop.look() {
+            progress.say(&line);
+        }
         match &progress.bar {
             Some(bar) => progress.draw(bar),
             None if progress.quiet || told_at.elapsed() < TELL_EVERY => {}

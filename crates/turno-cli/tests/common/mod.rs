@@ -83,6 +83,13 @@ impl Turno {
         documents[0]["id"].as_str().unwrap().to_owned()
     }
 
+    /// Changes rows behind turno's back, such as an age.
+    pub fn sql(&self, statement: &str) {
+        let connection = rusqlite::Connection::open(self.db()).unwrap();
+        connection.busy_timeout(LIMIT).unwrap();
+        connection.execute_batch(statement).unwrap();
+    }
+
     /// The state of a job.
     pub fn state(&self, id: &str) -> String {
         self.json(&["job", "show", id])[0]["state"].as_str().unwrap().to_owned()
