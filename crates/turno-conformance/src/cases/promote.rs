@@ -12,10 +12,10 @@ super::cases! {
     Nothing: [
         exactly_the_due_jobs_become_ready,
         only_the_named_queues_are_looked_at,
-        without_names_every_queue_is_looked_at,
         a_batch_is_bounded,
         promoters_at_once_make_each_job_ready_once,
     ],
+    Alone: [without_names_every_queue_is_looked_at],
     RowLocks: [a_job_that_somebody_holds_delays_no_other],
 }
 
