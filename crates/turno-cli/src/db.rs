@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use turno::BoxedBackend;
+use turno::{BoxedBackend, ErrorKind};
 
 use crate::exit::{Exit, Fault};
 
@@ -47,7 +47,11 @@ impl Location {
 
     /// Connects; a SQLite file that does not exist is created, empty.
     pub async fn connect_or_create(&self) -> anyhow::Result<BoxedBackend> {
-        Ok(turno::connect(&self.url).await?)
+        turno::connect(&self.url).await.map_err(|error| match error.kind() {
+            // What is not found here is the database itself, not a job.
+            ErrorKind::NotFound => Fault::new(Exit::Unavailable, error.to_string()).into(),
+            _ => error.into(),
+        })
     }
 
     /// Whether it is a SQLite database, whose schema `turno run` creates by itself.

@@ -35,14 +35,20 @@ pub fn keep(text: &str) -> Result<Keep, String> {
     Ok(duration_or("forever", text)?.map_or(Keep::Forever, Keep::For))
 }
 
-/// A duration for people, such as `1m 30s`, at most two units.
+/// A duration for people, such as `1m 30s`: its two largest units.
 pub fn show(duration: Duration) -> String {
-    let rounded = match duration {
-        d if d < Duration::from_secs(10) => Duration::from_millis(d.as_millis() as u64),
-        d => Duration::from_secs(d.as_secs()),
-    };
-    let text = humantime::format_duration(rounded).to_string();
-    text.split(' ').take(2).collect::<Vec<_>>().join(" ")
+    const UNITS: [(&str, u128); 5] =
+        [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
+    let mut left = duration.as_millis();
+    let mut parts = Vec::new();
+    let largest = UNITS.iter().position(|(_, ms)| left >= *ms).unwrap_or(UNITS.len());
+    for (unit, ms) in UNITS.iter().skip(largest).take(2) {
+        if left >= *ms {
+            parts.push(format!("{}{unit}", left / ms));
+        }
+        left %= ms;
+    }
+    if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
 }
 
 /// An instant in RFC 3339, UTC.
@@ -70,9 +76,12 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_shown_with_at_most_two_units() {
-        assert_eq!(show(Duration::from_secs(90_061)), "1day 1h");
-        assert_eq!(show(Duration::from_micros(1_500_900)), "1s 500ms");
-        assert_eq!(show(Duration::ZERO), "0s");
+    fn durations_are_shown_by_their_two_largest_units() {
+        let table = [(0, "0s"), (7, "7ms"), (1500, "1s 500ms"), (61_000, "1m 1s"), (3_600_900, "1h")];
+        for (ms, shown) in table {
+            assert_eq!(show(Duration::from_millis(ms)), shown);
+        }
+        assert_eq!(show(Duration::from_secs(365 * 86_400)), "365d");
+        assert_eq!(show(Duration::from_secs(90_061)), "1d 1h");
     }
 }

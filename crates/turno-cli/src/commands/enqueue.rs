@@ -17,10 +17,12 @@ use crate::parse;
 const LINE_BYTES_MAX: usize = limits::PAYLOAD_BYTES_MAX_DEFAULT + (64 << 10);
 
 const HELP: &str = "\
-A row of NDJSON is an object with the fields queue, kind, payload, priority, run_at, max_attempts, max_run_ms,
-unique_key and idempotency_key. Any other field is an error. What a row leaves out comes from the options. The payload
-is kept byte for byte. Each batch is one transaction; a row that is wrong is named by its line, nothing of its batch is
-enqueued, and the message says what was accepted before. With an idempotency_key in every row the same file can be
+A row of NDJSON is an object with the fields queue, kind, payload, priority,
+run_at, max_attempts, max_run_ms, unique_key and idempotency_key. Any other
+field is an error. What a row leaves out comes from the options. The payload
+is kept byte for byte. Each batch is one transaction; a row that is wrong is
+named by its line, nothing of its batch is enqueued, and the message says what
+was accepted before. With an idempotency_key in every row the same file can be
 sent again: rows that are there already are only answered.
 
 Examples:

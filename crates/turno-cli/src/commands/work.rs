@@ -16,14 +16,17 @@ use crate::parse;
 const NOT_NOW: i32 = 75;
 
 const HELP: &str = "\
-The command of a kind is run by sh -c, with the payload on its standard input and TURNO_JOB_ID, TURNO_ATTEMPT,
-TURNO_OPERATION_ID (the same in every attempt), TURNO_KIND and TURNO_QUEUE in its environment. Exit status 0 completes
-the job, with standard output as its result if that is JSON; 75 gives it back uncharged, to be tried again after
---snooze; any other fails it, with the end of standard error as the reason. Standard error is passed on when the command
-ends. A job of a kind without a command is put back uncharged.
+The command of a kind is run by sh -c, with the payload on its standard input
+and TURNO_JOB_ID, TURNO_ATTEMPT, TURNO_OPERATION_ID (the same in every
+attempt), TURNO_KIND and TURNO_QUEUE in its environment. Exit status 0
+completes the job, with standard output as its result if that is JSON; 75
+gives it back uncharged, to be tried again after --snooze; any other fails it,
+with the end of standard error as the reason. Standard error is passed on when
+the command ends. A job of a kind without a command is put back uncharged.
 
-SIGTERM or SIGINT: no new jobs; running commands have --grace to end, then they get SIGTERM, and SIGKILL after
---kill-after; what did not end by itself is given back. A second signal stops at once. If turno is killed, the commands
+SIGTERM or SIGINT: no new jobs; running commands have --grace to end, then
+they get SIGTERM, and SIGKILL after --kill-after; what did not end by itself
+is given back. A second signal stops at once. If turno is killed, the commands
 and what they started are killed, too, unless they left their process group.
 
 Example:

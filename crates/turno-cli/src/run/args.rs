@@ -11,34 +11,46 @@ use crate::parse;
 
 const HELP: &str = "\
 Lines:
-  Each line of standard input is one job. LF ends a line; a CR before it is dropped; empty lines are skipped. With -0
-  NUL ends a line and every other byte belongs to it. Lines need not be UTF-8. The command gets the line and an LF
-  (with -0: and a NUL) on its standard input, and {} in its arguments is replaced by the line. TURNO_JOB_ID,
-  TURNO_ATTEMPT and TURNO_OPERATION_ID (the same in every attempt) are in its environment.
-  With --ndjson each line is an object with payload, priority, run_at, unique_key, max_attempts and max_run_ms; the
-  payload takes the place of the line.
-  A line is known by the run's name, its bytes, and which of several equal lines it is; never by its number. An edited
-  or reordered input only adds what is new.
+  Each line of standard input is one job. LF ends a line; a CR before it is
+  dropped; empty lines are skipped. With -0 NUL ends a line and every other
+  byte belongs to it. Lines need not be UTF-8. The command gets the line and
+  an LF (with -0: and a NUL) on its standard input, and {} in its arguments is
+  replaced by the line. TURNO_JOB_ID, TURNO_ATTEMPT and TURNO_OPERATION_ID
+  (the same in every attempt) are in its environment.
+  With --ndjson each line is an object with payload, priority, run_at,
+  unique_key, max_attempts and max_run_ms; the payload takes the place of the
+  line.
+  A line is known by the run's name, its bytes, and which of several equal
+  lines it is; never by its number. An edited or reordered input only adds
+  what is new.
 
 After a crash:
-  Run the same command again, with the same input. Lines that are done are not run again. Lines that were at work are
-  run again when their lease (--lease) has ended, even if that was their last attempt. No command of the killed run is
-  still at work then: commands and what they started are killed with turno, unless they left their process group
-  (setsid, a shell with job control). A line may run more than once, but never twice at the same time, so its output
-  may appear more than once, too. A turno that is stopped (SIGSTOP) for longer than its lease is not covered.
+  Run the same command again, with the same input. Lines that are done are not
+  run again. Lines that were at work are run again when their lease (--lease)
+  has ended, even if that was their last attempt. No command of the killed run
+  is still at work then: commands and what they started are killed with turno,
+  unless they left their process group (setsid, a shell with job control). A
+  line may run more than once, but never twice at the same time, so its output
+  may appear more than once, too. A turno that is stopped (SIGSTOP) for longer
+  than its lease is not covered.
 
 Records:
-  They are kept in the queue run:NAME until --forget. The same name with another command is an error; --again forgets
-  the records and starts over. A command that exits with a status other than 0 is run again with a growing delay, at
-  most --max-attempts times; then its line is dead, which --retry-dead undoes. When a command ends, what is left of its
-  process group is killed.
+  They are kept in the queue run:NAME until --forget. The same name with
+  another command is an error; --again forgets the records and starts over. A
+  command that exits with a status other than 0 is run again with a growing
+  delay, at most --max-attempts times; then its line is dead, which
+  --retry-dead undoes. When a command ends, what is left of its process group
+  is killed.
 
 Output:
-  What a command writes is kept until it ends and then passed on, so the output of two lines never mixes. Progress and
-  the summary go to standard error; with --json the summary is a JSON line, the last one on standard error.
+  What a command writes is kept until it ends and then passed on, so the
+  output of two lines never mixes. Progress and the summary go to standard
+  error; with --json the summary is a JSON line, the last one on standard
+  error.
 
-Exit status: 0 all lines are done, 1 some are dead or cancelled, 2 bad input or usage, 130 or 143 stopped by a signal
-(the same command goes on); `turno --help` lists the others.
+Exit status: 0 all lines are done, 1 some are dead or cancelled, 2 bad input
+or usage, 130 or 143 stopped by a signal (the same command goes on); `turno
+--help` lists the others.
 
 Examples:
   ls *.wav | turno run --db jobs.db -j 4 -- flac --best {}
