@@ -6,21 +6,23 @@ mod kit;
 mod proxy;
 mod rig;
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use libtest_mimic::{Arguments, Failed, Trial};
 use turno::Engine;
 
 use crate::rig::{POSTGRES_URL, Rig};
+
+/// What a case does.
+pub type Run = fn(Arc<Rig>) -> BoxFuture<'static, ()>;
 
 /// A case: its name and what it does with a rig of its own.
 pub struct Case {
     /// A sentence.
     pub name: &'static str,
     /// The case itself.
-    pub run: fn(Arc<Rig>) -> Pin<Box<dyn Future<Output = ()> + Send>>,
+    pub run: Run,
     /// Only on this engine.
     pub only: Option<Engine>,
 }
@@ -53,16 +55,19 @@ fn main() -> std::process::ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-fn run_case(
-    engine: Engine,
-    run: fn(Arc<Rig>) -> Pin<Box<dyn Future<Output = ()> + Send>>,
-) -> Result<(), Failed> {
+fn run_case(engine: Engine, run: Run) -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    // libtest-mimic turns a panic of this thread into a failure.
-    runtime.block_on(async move {
+    let result = runtime.block_on(async move {
         let rig = Arc::new(Rig::new(engine).await);
-        run(rig).await;
+        let name = rig.name.clone();
+        let result = tokio::spawn(run(rig)).await;
+        Rig::remove(engine, &name).await;
+        result
     });
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
-    Ok(())
+    match result {
+        Ok(()) => Ok(()),
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(error) => Err(error.into()),
+    }
 }

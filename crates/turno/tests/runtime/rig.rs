@@ -1,10 +1,9 @@
-//! A database for the runtime's tests: a SQLite file of its own for every case, or a queue of its own in one PostgreSQL
-//! database of this run. Time moves by ageing rows with SQL.
+//! A database of its own for every case of the runtime's tests: a SQLite file, or a PostgreSQL database that is dropped
+//! after the case. Time moves by ageing rows with SQL.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use tokio::sync::OnceCell;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 use turno::{BoxedBackend, Engine, JobId, JobRecord, NewJob, Queue, State};
 
@@ -16,26 +15,36 @@ pub struct Rig {
     pub url: String,
     pub backend: BoxedBackend,
     pub queue: String,
+    pub name: String,
     _folder: Option<tempfile::TempDir>,
 }
 
 impl Rig {
     pub async fn new(engine: Engine) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let queue = format!("q{}_{number}", std::process::id());
+        let name = new_name();
         let (url, folder) = match engine {
             Engine::Sqlite => {
                 let folder = tempfile::tempdir().expect("a temporary folder");
                 (format!("sqlite:{}", folder.path().join("jobs.db").display()), Some(folder))
             }
-            _ => (postgres_database().await, None),
+            _ => {
+                let server = server_url();
+                let sql = format!("CREATE DATABASE {name}");
+                session(&server).await.batch_execute(&sql).await.expect("a new database");
+                (with_database(&server, &name), None)
+            }
         };
         let backend = turno::connect(&url).await.expect("the database can be reached");
-        if engine == Engine::Sqlite {
-            backend.migrate(false).await.expect("the schema is installed");
+        backend.migrate(false).await.expect("the schema is installed");
+        Rig { engine, url, backend, queue: "q".into(), name, _folder: folder }
+    }
+
+    /// Removes what outlives the process.
+    pub async fn remove(engine: Engine, name: &str) {
+        if engine == Engine::Postgres {
+            let sql = format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)");
+            session(&server_url()).await.batch_execute(&sql).await.expect("the database is dropped");
         }
-        Rig { engine, url, backend, queue, _folder: folder }
     }
 
     /// A second, independent backend: another process, as far as the database can tell.
@@ -157,32 +166,28 @@ pub struct Block {
     _postgres: Option<Client>,
 }
 
+fn server_url() -> String {
+    std::env::var(POSTGRES_URL).expect("only run when it is set")
+}
+
 async fn session(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("the test server answers");
     tokio::spawn(connection);
     client
 }
 
-/// One database for all the cases of this run.
-async fn postgres_database() -> String {
-    static DATABASE: OnceCell<String> = OnceCell::const_new();
-    DATABASE
-        .get_or_init(|| async {
-            let server = std::env::var(POSTGRES_URL).expect("only run when it is set");
-            let name = format!("turno_runtime_{}_{:08x}", std::process::id(), fastrand_like());
-            let client = session(&server).await;
-            client.batch_execute(&format!("CREATE DATABASE {name}")).await.expect("a new database");
-            let end = server.rfind('/').filter(|end| !server[..*end].ends_with('/')).unwrap_or(server.len());
-            let url = format!("{}/{name}", &server[..end]);
-            let backend = turno::connect(&url).await.expect("the database can be reached");
-            backend.migrate(false).await.expect("the schema is installed");
-            url
-        })
-        .await
-        .clone()
+/// The server's URL with another database.
+fn with_database(server: &str, name: &str) -> String {
+    let start = server.find("://").map_or(0, |start| start + 3);
+    let end = server[start..].find('/').map_or(server.len(), |end| start + end);
+    format!("{}/{name}", &server[..end])
 }
 
-/// Enough to tell two runs apart that got the same process id.
-fn fastrand_like() -> u32 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.subsec_nanos())
+/// A name that no other case and no other run has.
+fn new_name() -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let since =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos());
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    format!("turno_runtime_{}_{number}_{:08x}", std::process::id(), since as u32)
 }

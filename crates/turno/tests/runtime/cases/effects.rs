@@ -11,6 +11,9 @@ use crate::kit::{Log, Running, until, until_state, worker};
 use crate::proxy::Proxy;
 use crate::rig::Rig;
 
+/// In the server's answer to a statement that called a routine and returned one row.
+const ENQUEUED: &str = "SELECT 1\0";
+
 cases![
     #[sqlite]
     a_job_completed_in_its_handlers_transaction_is_already_settled,
@@ -80,8 +83,9 @@ async fn a_busy_enqueue_is_repeated_for_as_long_as_patience_lasts(rig: Arc<Rig>)
 async fn an_enqueue_without_a_key_whose_answer_was_lost_goes_up_and_says_so(rig: Arc<Rig>) {
     let proxy = Proxy::start(&rig.url).await;
     let queue = Queue::new(turno::connect(&proxy.url).await.unwrap(), &rig.queue);
+    // The connection has made its preparations by then.
     queue.enqueue("warm", &1).await.unwrap();
-    proxy.lose_answers();
+    proxy.lose_answers_from(ENQUEUED);
     let task = tokio::spawn(async move { queue.enqueue("k", &1).await });
     until("the job is there", || async { count(&rig, "k").await == 1 }).await;
     proxy.break_connections();
@@ -94,9 +98,10 @@ async fn an_enqueue_without_a_key_whose_answer_was_lost_goes_up_and_says_so(rig:
 async fn an_enqueue_with_a_key_whose_answer_was_lost_makes_one_job(rig: Arc<Rig>) {
     let proxy = Proxy::start(&rig.url).await;
     let queue = Queue::new(turno::connect(&proxy.url).await.unwrap(), &rig.queue);
-    queue.enqueue("warm", &1).await.unwrap();
     let job = queue.job("k", &1).unwrap().idempotency_key("once");
-    proxy.lose_answers();
+    // The connection has made its preparations by then.
+    queue.enqueue("warm", &1).await.unwrap();
+    proxy.lose_answers_from(ENQUEUED);
     let task = tokio::spawn(async move { queue.enqueue_job(job).await });
     until("the job is there", || async { count(&rig, "k").await == 1 }).await;
     proxy.break_connections();
@@ -121,8 +126,8 @@ async fn a_claim_whose_answer_was_lost_is_repeated_with_its_token(rig: Arc<Rig>)
             }),
     );
     until("it sleeps", || async { running.handle.is_idle() }).await;
-    proxy.lose_answers();
-    let id = rig.enqueue("k", "1").await;
+    proxy.lose_answers_from("the payload of the lost claim");
+    let id = rig.enqueue("k", "\"the payload of the lost claim\"").await;
     until_state(&rig, id, State::Running).await;
     assert!(!log.has("ran"), "the worker does not know of it");
     proxy.break_connections();
@@ -154,7 +159,7 @@ async fn a_settle_whose_answer_was_lost_is_not_done_twice(rig: Arc<Rig>) {
     );
     let id = rig.enqueue("k", "null").await;
     until("it runs", || async { running.handle.metrics().running == 1 }).await;
-    proxy.lose_answers();
+    proxy.lose_answers_from("succeeded");
     gate.add_permits(1);
     until_state(&rig, id, State::Succeeded).await;
     assert_eq!(running.handle.metrics().succeeded, 0, "the worker does not know of it");
