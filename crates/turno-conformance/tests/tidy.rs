@@ -83,12 +83,14 @@ fn rust_sources_hold_no_sql_beyond_one_line_calls() {
     let writes = regex(r"(?is)\b(insert\s+into|delete\s+from|update\s+\S+\s+set)\b");
     let reads = regex(r"(?is)\bselect\b.+\bfrom\b");
     let mut faults = Vec::new();
+    // What installs the files keeps a list of them, and that cannot be one of the files itself.
+    let installs = |path: &Path| path.ends_with("src/migrate.rs");
     let sql_free = ["turno-contract", "turno", "turno-cli"].map(|name| (name, false));
     for (name, may_call) in BACKENDS.map(|name| (name, true)).into_iter().chain(sql_free) {
         for path in rust_files(&root().join("crates").join(name).join("src")) {
             for (line, text) in product_strings(&path) {
                 let one_line_call = may_call && !text.trim().contains('\n');
-                if writes.is_match(&text) || (reads.is_match(&text) && !one_line_call) {
+                if (writes.is_match(&text) && !installs(&path)) || (reads.is_match(&text) && !one_line_call) {
                     faults.push(format!("{}:{line}: a statement", show(&path)));
                 }
             }
