@@ -265,3 +265,39 @@ fn forgetting_a_run_that_is_at_work_is_refused() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(turno.call(&["run", "--forget"]).status, Some(0));
 }
+
+#[test]
+fn a_stopped_run_loses_its_commands_with_its_leases_and_another_run_goes_on() {
+    let turno = Turno::without_schema();
+    let (log, go) = (turno.path("log"), turno.path("go"));
+    let script = format!("echo $$ >> {}; until [ -e {} ]; do sleep 0.05; done", log.display(), go.display());
+    let args =
+        ["run", "--json", "-j", "1", "--lease", "1s", "--retry-base", "10ms", "--", "sh", "-c", &script];
+    let mut stopped = turno.start(&args);
+    stopped.stdin.take().unwrap().write_all(b"a\n").unwrap();
+    until("the line is at work", || lines(&log).len() == 1);
+    signal(stopped.id(), Signal::STOP);
+    // Nobody but the guard is there to end it: the run that would is stopped.
+    until("its command is killed", || !is_alive(&lines(&log)[0]));
+    std::fs::write(&go, "").unwrap();
+    let other = turno.feed(&args, b"a\n");
+    assert_eq!((other.status, lines(&log).len()), (Some(0), 2), "{other:?}");
+    signal(stopped.id(), Signal::CONT);
+    let answer: common::Answer = stopped.wait_with_output().unwrap().into();
+    assert_eq!((answer.status, lines(&log).len()), (Some(0), 2), "{answer:?}");
+    counts(&answer.err, [("lines", 1), ("succeeded", 0), ("dead", 0), ("retries", 0)]);
+}
+
+#[test]
+fn a_command_that_outlives_many_leases_is_left_alone() {
+    let turno = Turno::without_schema();
+    let log = turno.path("log");
+    // Four leases, in a shell that a signal would end.
+    let script = format!("echo start >> {0}; sleep 2; echo end >> {0}", log.display());
+    let answer = turno.feed(&["run", "-q", "--lease", "500ms", "--", "sh", "-c", &script], b"a\n");
+    assert_eq!(
+        (answer.status, lines(&log)),
+        (Some(0), vec!["start".to_owned(), "end".to_owned()]),
+        "{answer:?}"
+    );
+}

@@ -2,9 +2,11 @@
 //!
 //! Three things see to that. The kernel kills a child when the thread that started it ends (`PR_SET_PDEATHSIG`), so
 //! every child has a thread that lives exactly as long. A guard process kills the whole group of every child that is
-//! still listed when this process is gone, however it went. And a child's group is killed when the child itself ends.
+//! still listed when this process is gone, however it went, or stopped for so long that the child's lease ends. And a
+//! child's group is killed when the child itself ends.
 //! What leaves its process group (`setsid`, a shell with job control) is out of reach, and that is stated in `--help`.
 
+mod fence;
 mod guard;
 mod process;
 mod supervise;
@@ -18,7 +20,9 @@ use std::time::Duration;
 use rustix::fd::OwnedFd;
 use tempfile::SpooledTempFile;
 use tokio::sync::oneshot;
+use turno::Proof;
 
+pub use fence::Fence;
 pub use guard::main as guard;
 pub use supervise::{Attempt, Limits, Stopped, attempt, environment};
 
@@ -52,22 +56,31 @@ pub struct Ended {
 #[derive(Debug)]
 pub struct Children {
     guard: Arc<Guard>,
+    fence: Fence,
     live: Arc<Live>,
 }
 
 impl Children {
-    /// Starts the guard.
-    pub fn start() -> io::Result<Self> {
-        Ok(Children { guard: Arc::new(Guard::start()?), live: Arc::default() })
+    /// Starts the guard for a worker with this lease.
+    pub fn start(lease: Duration) -> io::Result<Self> {
+        let guard = Arc::new(Guard::start()?);
+        let fence = Fence::new(Arc::clone(&guard), lease);
+        Ok(Children { guard, fence, live: Arc::default() })
     }
 
-    /// Starts a child. Errors come with [`Child::ended`].
-    pub fn spawn(&self, spec: Spec) -> io::Result<Child> {
+    /// What the worker must have as a hook, so that the guard knows the leases.
+    pub fn fence(&self) -> Fence {
+        self.fence.clone()
+    }
+
+    /// Starts a child for the job of this proof. Errors come with [`Child::ended`].
+    pub fn spawn(&self, spec: Spec, proof: &Proof) -> io::Result<Child> {
         let (control, commands) = pipe()?;
         let (sender, ended) = oneshot::channel();
         let (guard, one) = (Arc::clone(&self.guard), One::new(&self.live));
+        let lease_end = self.fence.lease_end(proof);
         std::thread::Builder::new().name("child".into()).stack_size(256 << 10).spawn(move || {
-            let ended = process::run(spec, commands, &guard);
+            let ended = process::run(spec, lease_end, commands, &guard);
             // The count goes down only when nothing of the child is left.
             drop(one);
             // Nobody waits for a child that was dropped.

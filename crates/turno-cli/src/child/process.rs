@@ -11,6 +11,7 @@ use rustix::io::{Errno, ioctl_fionbio};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use tempfile::SpooledTempFile;
 
+use super::fence::Millis;
 use super::guard::{Guard, Line};
 use super::{Ended, Spec};
 
@@ -26,7 +27,7 @@ const DRAIN: Duration = Duration::from_millis(500);
 
 /// Runs a child to its end on this thread, which must live as long as the child: the kernel kills the child when the
 /// thread that started it ends.
-pub fn run(spec: Spec, commands: OwnedFd, guard: &Guard) -> io::Result<Ended> {
+pub fn run(spec: Spec, lease_end: Millis, commands: OwnedFd, guard: &Guard) -> io::Result<Ended> {
     let mut command = Command::new(&spec.program);
     command.args(&spec.args).envs(spec.env);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -34,7 +35,7 @@ pub fn run(spec: Spec, commands: OwnedFd, guard: &Guard) -> io::Result<Ended> {
     let descriptor = guard.descriptor();
     // SAFETY: only system calls and the stack are used, which is safe between fork and exec; the descriptor is the
     // guard's pipe, which is open as long as `guard` lives.
-    unsafe { command.pre_exec(move || enter_group(parent, BorrowedFd::borrow_raw(descriptor))) };
+    unsafe { command.pre_exec(move || enter_group(parent, lease_end, BorrowedFd::borrow_raw(descriptor))) };
     let mut child = command.spawn()?;
     let group = Pid::from_child(&child);
     let mut pipes = Pipes::new(&mut child, spec.input)?;
@@ -54,9 +55,9 @@ pub fn run(spec: Spec, commands: OwnedFd, guard: &Guard) -> io::Result<Ended> {
 }
 
 /// Runs in the child between fork and exec.
-fn enter_group(parent: Pid, guard: BorrowedFd<'_>) -> io::Result<()> {
+fn enter_group(parent: Pid, lease_end: Millis, guard: BorrowedFd<'_>) -> io::Result<()> {
     rustix::process::setpgid(None, None)?;
-    rustix::io::write(guard, Line::new(b'+', rustix::process::getpid()).bytes())?;
+    rustix::io::write(guard, Line::add(rustix::process::getpid(), lease_end).bytes())?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     // A parent that died before the line above sends no signal any more.
     match rustix::process::getppid() == Some(parent) {

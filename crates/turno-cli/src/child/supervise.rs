@@ -58,7 +58,7 @@ pub async fn attempt<S>(
     spec: Spec,
     limits: Limits,
 ) -> io::Result<Attempt> {
-    let mut child = children.spawn(spec)?;
+    let mut child = children.spawn(spec, &context.proof())?;
     let why = tokio::select! {
         biased;
         ended = child.ended() => return Ok(Attempt { ended: ended?, stopped: None }),

@@ -75,13 +75,14 @@ fn kind(text: &str) -> Result<(String, String), String> {
 pub async fn run(app: &mut App, args: Args) -> anyhow::Result<Exit> {
     let backend = app.connect().await?;
     crate::logging::start("warn", None);
-    let children = Arc::new(Children::start()?);
+    let children = Arc::new(Children::start(args.lease)?);
     let limits = Limits { timeout: None, grace: args.grace, kill_after: args.kill_after };
     let shell = Arc::new(Shell { limits, snooze: args.snooze, children: Arc::clone(&children) });
     let mut builder = Worker::builder(backend)
         .queues(args.queue)
         .concurrency(usize::from(args.concurrency))
         .lease(args.lease)
+        .hook(children.fence())
         .cancel_grace(Limits::CANCEL_GRACE)
         .shutdown_grace(args.grace + args.kill_after + Duration::from_secs(1));
     if let Some(name) = args.name {

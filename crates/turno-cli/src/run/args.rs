@@ -31,8 +31,8 @@ After a crash:
   is still at work then: commands and what they started are killed with turno,
   unless they left their process group (setsid, a shell with job control). A
   line may run more than once, but never twice at the same time, so its output
-  may appear more than once, too. A turno that is stopped (SIGSTOP) for longer
-  than its lease is not covered.
+  may appear more than once, too. If turno itself is stopped (Ctrl-Z) for
+  longer than its lease, its commands are killed.
 
 Records:
   They are kept in the queue run:NAME until --forget. The same name with

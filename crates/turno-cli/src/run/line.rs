@@ -11,7 +11,7 @@ use super::args::Args;
 use super::identity;
 use super::progress::Progress;
 use super::stop::Watch;
-use crate::child::{self, Attempt, Children, Ended, Limits, Spec, Stopped};
+use crate::child::{self, Attempt, Children, Ended, Fence, Limits, Spec, Stopped};
 use crate::exit::{Exit, Fault};
 use crate::parse;
 
@@ -38,6 +38,11 @@ impl Runner {
             watch,
             printing: Arc::default(),
         }
+    }
+
+    /// What the worker must have as a hook.
+    pub fn fence(&self) -> Fence {
+        self.children.fence()
     }
 
     /// Runs one line.

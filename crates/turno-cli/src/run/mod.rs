@@ -57,7 +57,7 @@ pub async fn run(app: &mut App, args: Args) -> anyhow::Result<Exit> {
 async fn work(backend: BoxedBackend, args: Args, json: bool) -> anyhow::Result<Exit> {
     let progress = Arc::new(Progress::new(args.quiet || json));
     crate::logging::start("error", progress.bar());
-    let children = Arc::new(Children::start()?);
+    let children = Arc::new(Children::start(args.lease)?);
     let watch = Watch::default();
     let runner = Runner::new(&args, Arc::clone(&children), Arc::clone(&progress), watch.clone());
     let worker = worker(&backend, &args, runner, &progress, &watch)?;
@@ -115,6 +115,7 @@ fn worker(
         .shutdown_grace(args.kill_after + Duration::from_secs(2))
         .hook(Listener(Arc::clone(progress)))
         .hook(watch.clone())
+        .hook(runner.fence())
         .raw_handler(move |context, job| {
             let runner = Arc::clone(&runner);
             async move { runner.run(context, job).await }
