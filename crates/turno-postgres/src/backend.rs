@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use time::OffsetDateTime;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{OnceCell, watch};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -32,14 +32,33 @@ pub struct PostgresBackend {
     caller: Caller,
     doorbell: Doorbell,
     schema_checked: OnceCell<()>,
-    /// Drives the connections. Last, so that it ends after what runs on it.
-    runtime: Option<Runtime>,
+    /// Last, so that it ends after what runs on it.
+    _driver: Driver,
 }
 
-impl Drop for PostgresBackend {
+/// The thread that drives the connections.
+struct Driver(Option<Runtime>);
+
+impl Driver {
+    fn start() -> Result<Self> {
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("turno-postgres")
+            .enable_all()
+            .build()
+            .map(|runtime| Driver(Some(runtime)))
+            .map_err(|error| Error::new(ErrorKind::Internal, "cannot start a thread").with_source(error))
+    }
+
+    fn handle(&self) -> &Handle {
+        self.0.as_ref().expect("the runtime is there until drop").handle()
+    }
+}
+
+impl Drop for Driver {
     fn drop(&mut self) {
         // A runtime may not wait for its tasks inside another runtime.
-        if let Some(runtime) = self.runtime.take() {
+        if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }
     }
@@ -55,18 +74,13 @@ impl PostgresBackend {
 
     /// The same with options.
     pub async fn connect_with(options: PostgresOptions) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("turno-postgres")
-            .enable_all()
-            .build()
-            .map_err(|error| Error::new(ErrorKind::Internal, "cannot start a thread").with_source(error))?;
+        let driver = Driver::start()?;
         let backend = PostgresBackend {
-            caller: Caller::new(&options, &runtime)?,
-            doorbell: Doorbell::new(&options, runtime.handle().clone()),
+            caller: Caller::new(&options, driver.handle())?,
+            doorbell: Doorbell::new(&options, driver.handle().clone()),
             schema_checked: OnceCell::new(),
             options,
-            runtime: Some(runtime),
+            _driver: driver,
         };
         drop(backend.caller.connection().await?);
         Ok(backend)

@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
 use futures_util::future::join3;
-use tokio::runtime::Runtime;
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Config, NoTls, Row, Statement};
+use tokio_postgres::{Client, Config, Row, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
 use turno_contract::{Error, Result};
 
 use crate::error::{from_call, from_pool, is_retryable};
 use crate::options::PostgresOptions;
+use crate::tls::connector;
 
 /// Connections for calls. With the listener one process holds at most three.
 const POOL_SIZE: usize = 2;
@@ -35,7 +37,10 @@ pub(crate) struct Caller {
 }
 
 /// Drives connections on the backend's own thread.
-struct ConnectOn(tokio::runtime::Handle);
+struct ConnectOn {
+    handle: Handle,
+    tls: MakeRustlsConnect,
+}
 
 impl deadpool_postgres::Connect for ConnectOn {
     fn connect(
@@ -43,11 +48,11 @@ impl deadpool_postgres::Connect for ConnectOn {
         config: &Config,
     ) -> Pin<Box<dyn Future<Output = Result<(Client, JoinHandle<()>), tokio_postgres::Error>> + Send + '_>>
     {
-        let (config, handle) = (config.clone(), self.0.clone());
+        let (config, handle, tls) = (config.clone(), self.handle.clone(), self.tls.clone());
         Box::pin(async move {
             let spawner = handle.clone();
             let task = handle.spawn(async move {
-                let (client, connection) = config.connect(NoTls).await?;
+                let (client, connection) = config.connect(tls).await?;
                 let driver = spawner.spawn(async move {
                     if let Err(error) = connection.await {
                         tracing::debug!(%error, "a connection ended");
@@ -61,10 +66,11 @@ impl deadpool_postgres::Connect for ConnectOn {
 }
 
 impl Caller {
-    pub(crate) fn new(options: &PostgresOptions, runtime: &Runtime) -> Result<Self> {
+    pub(crate) fn new(options: &PostgresOptions, handle: &Handle) -> Result<Self> {
         let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let connect = ConnectOn(runtime.handle().clone());
-        let manager = Manager::from_connect(options.config.clone(), connect, config);
+        let tls = connector(&options.target.verify)?;
+        let connect = ConnectOn { handle: handle.clone(), tls };
+        let manager = Manager::from_connect(options.target.config.clone(), connect, config);
         let pool = Pool::builder(manager).max_size(POOL_SIZE).build().map_err(|error| {
             Error::new(turno_contract::ErrorKind::Internal, "cannot make a pool").with_source(error)
         })?;

@@ -8,11 +8,12 @@ use std::time::Duration;
 use futures_util::future::poll_fn;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
+use tokio_postgres::{AsyncMessage, Client};
 use turno_contract::{Error, Result};
 
 use crate::error::from_connect;
-use crate::options::PostgresOptions;
+use crate::options::{PostgresOptions, Target};
+use crate::tls::connector;
 
 /// Longest pause between two attempts to listen.
 const RECONNECT_MAX: Duration = Duration::from_secs(10);
@@ -23,7 +24,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) struct Doorbell {
     rung: Arc<watch::Sender<u64>>,
-    config: Option<Config>,
+    target: Option<Target>,
     channel: String,
     started: AtomicBool,
     handle: Handle,
@@ -33,7 +34,7 @@ impl Doorbell {
     pub(crate) fn new(options: &PostgresOptions, handle: Handle) -> Self {
         Doorbell {
             rung: Arc::new(watch::Sender::new(0)),
-            config: options.listen.clone(),
+            target: options.listen.clone(),
             channel: options.schema.clone(),
             started: AtomicBool::new(false),
             handle,
@@ -42,25 +43,25 @@ impl Doorbell {
 
     /// Whether anybody in this process could hear a ring.
     pub(crate) fn listens(&self) -> bool {
-        self.config.is_some() && self.started.load(Ordering::Relaxed)
+        self.target.is_some() && self.started.load(Ordering::Relaxed)
     }
 
     /// Starts listening with the first subscriber: a process that only enqueues needs no third connection.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
-        if let Some(config) = &self.config
+        if let Some(target) = &self.target
             && !self.started.swap(true, Ordering::Relaxed)
         {
-            let (config, channel, rung) = (config.clone(), self.channel.clone(), self.rung.clone());
-            self.handle.spawn(listen_for_ever(config, channel, rung));
+            let (target, channel, rung) = (target.clone(), self.channel.clone(), self.rung.clone());
+            self.handle.spawn(listen_for_ever(target, channel, rung));
         }
         self.rung.subscribe()
     }
 }
 
-async fn listen_for_ever(config: Config, channel: String, rung: Arc<watch::Sender<u64>>) {
+async fn listen_for_ever(target: Target, channel: String, rung: Arc<watch::Sender<u64>>) {
     let mut pause = Duration::from_millis(100);
     loop {
-        let heard = match listen(&config, &channel, &rung).await {
+        let heard = match listen(&target, &channel, &rung).await {
             Ok(heard) => heard,
             Err(error) => {
                 tracing::warn!(%error, "the doorbell does not listen; workers poll until it does");
@@ -73,8 +74,9 @@ async fn listen_for_ever(config: Config, channel: String, rung: Arc<watch::Sende
 }
 
 /// Listens until the connection ends. Answers whether it ever listened.
-async fn listen(config: &Config, channel: &str, rung: &Arc<watch::Sender<u64>>) -> Result<bool> {
-    let (client, mut connection) = config.connect(NoTls).await.map_err(from_connect)?;
+async fn listen(target: &Target, channel: &str, rung: &Arc<watch::Sender<u64>>) -> Result<bool> {
+    let (client, mut connection) =
+        target.config.connect(connector(&target.verify)?).await.map_err(from_connect)?;
     let bell = rung.clone();
     let driver = tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {

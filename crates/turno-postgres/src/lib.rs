@@ -19,6 +19,7 @@ mod options;
 mod rows;
 #[cfg(feature = "sqlx")]
 mod sqlx;
+mod tls;
 mod transaction;
 
 pub use backend::PostgresBackend;

@@ -5,6 +5,8 @@ use std::str::FromStr;
 use tokio_postgres::Config;
 use turno_contract::{Error, Result, limits};
 
+use crate::tls::Verify;
+
 /// How to reach an installation. Made from a URL by [`FromStr`]; turno's own parameters in it begin with `turno_`:
 ///
 /// * `turno_schema=name`: the schema that was chosen at migrate; default `turno`.
@@ -13,11 +15,18 @@ use turno_contract::{Error, Result, limits};
 /// * `turno_payload_bytes_max=n`: the largest payload that this client enqueues.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    pub(crate) config: Config,
-    pub(crate) listen: Option<Config>,
+    pub(crate) target: Target,
+    pub(crate) listen: Option<Target>,
     pub(crate) schema: String,
     pub(crate) prepared: bool,
     pub(crate) payload_bytes_max: usize,
+}
+
+/// A server, and how to trust it.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) config: Config,
+    pub(crate) verify: Verify,
 }
 
 impl PostgresOptions {
@@ -44,10 +53,10 @@ impl FromStr for PostgresOptions {
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
         let (ours, theirs): (Vec<&str>, Vec<&str>) =
             query.split('&').filter(|pair| !pair.is_empty()).partition(|pair| pair.starts_with("turno_"));
-        let config = driver_config(&join(base, &theirs))?;
+        let target = target_of(&join(base, &theirs))?;
         let mut options = PostgresOptions {
-            listen: Some(config.clone()),
-            config,
+            listen: Some(target.clone()),
+            target,
             schema: "turno".into(),
             prepared: true,
             payload_bytes_max: limits::PAYLOAD_BYTES_MAX_DEFAULT,
@@ -57,7 +66,7 @@ impl FromStr for PostgresOptions {
             match name {
                 "turno_schema" => options = options.schema(value)?,
                 "turno_listen" if value == "off" => options.listen = None,
-                "turno_listen" => options.listen = Some(driver_config(value)?),
+                "turno_listen" => options.listen = Some(target_of(value)?),
                 "turno_prepared" => options.prepared = value != "off",
                 "turno_payload_bytes_max" => {
                     options.payload_bytes_max = value.parse().map_err(|_| {
@@ -73,6 +82,32 @@ impl FromStr for PostgresOptions {
 
 fn join(base: &str, pairs: &[&str]) -> String {
     if pairs.is_empty() { base.to_owned() } else { format!("{base}?{}", pairs.join("&")) }
+}
+
+/// Takes out what the driver does not know of TLS and leaves the rest to it.
+fn target_of(url: &str) -> Result<Target> {
+    let (base, query) = url.split_once('?').unwrap_or((url, ""));
+    let (mut mode, mut root, mut rest) = (None, None, Vec::new());
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("sslmode", value)) => mode = Some(value),
+            Some(("sslrootcert", value)) => root = Some(value.replace("%2F", "/").replace("%2f", "/")),
+            _ => rest.push(pair),
+        }
+    }
+    let (for_driver, verify) = match (mode, root) {
+        (Some("verify-ca" | "verify-full"), Some(path)) => ("sslmode=require", Verify::File(path)),
+        (Some("verify-ca" | "verify-full"), None) => ("sslmode=require", Verify::System),
+        (Some("disable"), _) => ("sslmode=disable", Verify::No),
+        (Some("require"), _) => ("sslmode=require", Verify::No),
+        (None | Some("prefer" | "allow"), _) => ("sslmode=prefer", Verify::No),
+        (Some(other), _) => {
+            let known = "disable, allow, prefer, require, verify-ca, verify-full";
+            return Err(Error::invalid(format!("sslmode {other:?} is not one of {known}")));
+        }
+    };
+    rest.push(for_driver);
+    Ok(Target { config: driver_config(&join(base, &rest))?, verify })
 }
 
 fn driver_config(url: &str) -> Result<Config> {
@@ -100,7 +135,7 @@ mod tests {
             "postgres://u:p@h/d?turno_schema=jobs_2&application_name=x&turno_listen=off".parse().unwrap();
         assert_eq!(options.schema, "jobs_2");
         assert!(options.listen.is_none());
-        assert_eq!(options.config.get_application_name(), Some("x"));
+        assert_eq!(options.target.config.get_application_name(), Some("x"));
     }
 
     #[test]
@@ -110,6 +145,7 @@ mod tests {
             ("postgres://h/d?turno_schema=Jobs", "turno_schema"),
             ("postgres://h/d?turno_payload_bytes_max=much", "turno_payload_bytes_max"),
             ("postgres://h/d?no_such=1", "no_such"),
+            ("postgres://h/d?sslmode=sure", "verify-full"),
         ] {
             let error = url.parse::<PostgresOptions>().unwrap_err();
             assert!(error.to_string().contains(what), "{url}: {error}");

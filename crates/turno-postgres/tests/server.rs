@@ -14,5 +14,7 @@ mod migrate;
 mod plans;
 #[path = "server/roles.rs"]
 mod roles;
+#[path = "server/tls.rs"]
+mod tls;
 #[path = "server/transactions.rs"]
 mod transactions;
