@@ -17,6 +17,8 @@ use crate::{Context, JobError, RetryPolicy};
 /// Longest time between the request to stop and the abort of a handler: half of the margin in which the deadline's
 /// verdict must be recorded (rule H3).
 const CANCEL_GRACE_MAX: Duration = Duration::from_secs(5);
+/// Longest pause that can be asked for.
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Everything about a worker but its handlers.
 #[derive(Debug, Clone)]
@@ -147,7 +149,8 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
     }
 
     /// How many handlers of this kind run at the same time. Its further jobs wait in the worker's buffer, and go back
-    /// uncharged if that takes long; a queue of its own is the better way to hold back a kind.
+    /// uncharged if that takes long; a queue of its own is the better way to hold back a kind. What
+    /// [`WorkerBuilder::prefetch`] says of a process that is killed holds here as well.
     pub fn kind_concurrency(mut self, kind: impl Into<String>, handlers: usize) -> Self {
         self.settings.kind_concurrency.insert(kind.into(), handlers);
         self
@@ -197,7 +200,7 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         self
     }
 
-    /// How long a verdict may wait for others to travel with it; 2 ms by default.
+    /// How long a verdict may wait for others to travel with it; 2 ms by default, at most a quarter of the lease.
     pub fn settle_within(mut self, wait: Duration) -> Self {
         self.settings.settle_within = wait;
         self
@@ -325,6 +328,18 @@ fn check_numbers(settings: &Settings) -> Result<()> {
 
 fn check_times(settings: &Settings) -> Result<()> {
     let Settings { lease, heartbeat_every, reap_every, poll_min, poll_max, cancel_grace, .. } = *settings;
+    let bounded = [
+        ("poll", poll_max, DAY),
+        ("reap_every", reap_every, DAY),
+        ("shutdown_grace", settings.shutdown_grace, limits::DELAY_MAX),
+        ("cancel_grace", cancel_grace, CANCEL_GRACE_MAX),
+        ("settle_within", settings.settle_within, lease / 4),
+    ];
+    for (name, value, max) in bounded {
+        if value > max {
+            return Err(Error::invalid(format!("{name} {value:?} is above {max:?}")));
+        }
+    }
     if !(limits::LEASE_MIN..=limits::LEASE_MAX).contains(&lease) {
         return Err(Error::invalid(format!("lease {lease:?} is not between 1 ms and 1 day")));
     }
@@ -342,9 +357,6 @@ fn check_times(settings: &Settings) -> Result<()> {
         return Err(Error::invalid(format!(
             "poll {poll_min:?} to {poll_max:?} is not from more than zero upwards"
         )));
-    }
-    if cancel_grace > CANCEL_GRACE_MAX {
-        return Err(Error::invalid(format!("cancel_grace {cancel_grace:?} is above {CANCEL_GRACE_MAX:?}")));
     }
     Ok(())
 }

@@ -25,7 +25,7 @@ impl Signals {
 /// From now on SIGTERM and SIGINT (Ctrl-C) shut the worker down, and a second one stops it at once.
 ///
 /// Listens on a thread of its own, so that handlers which block every thread of the runtime do not hold it up. It
-/// listens until the worker has ended. Errors: `Internal` if the signal handlers cannot be installed.
+/// listens until the worker has ended; from then on the two signals do nothing in this process. Errors: `Internal` if the signal handlers cannot be installed.
 pub fn shutdown_on_signals(handle: WorkerHandle) -> Result<Signals> {
     let failed = |error: std::io::Error| {
         Error::new(ErrorKind::Internal, format!("cannot listen to signals: {error}")).with_source(error)

@@ -136,27 +136,34 @@ impl Control {
         }
     }
 
-    /// How many jobs to ask for, and how many of them would start at once.
+    /// How many jobs to ask for, and how many of them will certainly start at once, whatever their kinds.
     pub(super) fn claim_room(&self) -> (usize, usize) {
         let settings = &self.settings;
         let owed = self.completions.len() + self.failures.len() + self.releases.len();
         if owed > (10 * settings.concurrency).max(1000) {
             return (0, 0);
         }
-        let blocked = if settings.kind_concurrency.is_empty() {
-            0
-        } else {
-            let kinds = self.jobs.buffer.iter().filter_map(|proof| self.jobs.get(proof));
-            kinds.filter(|held| self.kind_is_full(&held.attempt.job.kind)).count()
-        };
-        let waiting = self.jobs.buffer.len() - blocked.min(settings.concurrency);
-        let slots = settings.concurrency.saturating_sub(self.tasks.len() + waiting);
+        let waiting = self.jobs.buffer.len() - self.blocked().min(settings.concurrency);
+        let taken = self.tasks.len() + waiting;
         let ahead = match settings.prefetch {
             0 => 0,
             max => self.run_time.expected_starts(settings.concurrency, settings.lease / 4).min(max),
         };
-        let room = (settings.concurrency + ahead).saturating_sub(self.tasks.len() + waiting);
-        (room.min(limits::CLAIM_JOBS_MAX as usize), slots)
+        let room = (settings.concurrency + ahead).saturating_sub(taken).min(limits::CLAIM_JOBS_MAX as usize);
+        let of_kinds = settings.kind_concurrency.iter().map(|(kind, limit)| {
+            limit.saturating_sub(self.running_by_kind.get(kind).copied().unwrap_or_default())
+        });
+        let slots = settings.concurrency.saturating_sub(taken);
+        (room, of_kinds.fold(slots.min(room), usize::min))
+    }
+
+    /// How many buffered jobs are of a kind at its limit.
+    fn blocked(&self) -> usize {
+        if self.settings.kind_concurrency.is_empty() {
+            return 0;
+        }
+        let buffered = self.jobs.buffer.iter().filter_map(|proof| self.jobs.get(proof));
+        buffered.filter(|held| self.kind_is_full(&held.attempt.job.kind)).count()
     }
 
     pub(super) fn send_claim(&mut self, now: Instant) {
@@ -170,7 +177,7 @@ impl Control {
             });
         }
         let (room, slots) = self.claim_room();
-        if let Some(sent) = self.claims.next(now, room as u32, slots.min(room) as u32) {
+        if let Some(sent) = self.claims.next(now, room as u32, slots as u32) {
             let (backend, request) = (Arc::clone(&self.backend), sent.request.clone());
             self.call(self.call_limit(), async move { backend.claim(&request).await }, move |result| {
                 Input::Claimed { sent, result }

@@ -144,9 +144,10 @@ impl Jobs {
         self.iter().filter(|held| held.is_kept()).map(beat).collect()
     }
 
-    /// The heartbeats of these, as far as they are still kept.
+    /// The heartbeats of these, as far as they are still kept and have no verdict: a verdict tells of the start as well.
     pub(super) fn beats_of(&self, proofs: &[Proof]) -> Vec<Beat> {
-        proofs.iter().filter_map(|proof| self.get(proof)).filter(|held| held.is_kept()).map(beat).collect()
+        let held = proofs.iter().filter_map(|proof| self.get(proof));
+        held.filter(|held| held.is_kept() && held.verdict == Verdict::None).map(beat).collect()
     }
 
     /// When to call [`Jobs::due`] next; may be too early.

@@ -23,6 +23,10 @@ impl Control {
     /// Takes over the jobs of a claim.
     pub(super) fn accept(&mut self, sent: &Sent, jobs: Vec<ClaimedJob>, now: Instant) {
         let start = sent.request.start.map_or(usize::MAX, |start| start as usize);
+        if self.jobs.len() == 0 {
+            // Nothing was held, so the rhythm begins anew; fresh leases need no heartbeat yet.
+            self.beats.next_at = now + self.settings.heartbeat_every;
+        }
         for (index, job) in jobs.into_iter().enumerate() {
             if self.jobs.get(&job.proof).is_some() {
                 continue;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
-use turno_contract::{Backend, Completion, Failure, Proof, Release, Result, Retry, Settled, Verb};
+use turno_contract::{Backend, Completion, ErrorKind, Failure, Proof, Release, Result, Retry, Settled, Verb};
 
 use super::backoff::Backoff;
 
@@ -203,7 +203,8 @@ impl<V: Verdict> Lane<V> {
         self.backoff.reset();
     }
 
-    /// The batch was not carried out: it is sent again, shrunk or one by one if repeating it as it is cannot help.
+    /// The batch was not carried out: it is sent again; one by one and shrunk if it may be what it says that cannot be
+    /// stored.
     /// Answers with what is given up.
     pub(super) fn failed(
         &mut self,
@@ -214,7 +215,8 @@ impl<V: Verdict> Lane<V> {
         self.in_flight = 0;
         let mut batch = Arc::unwrap_or_clone(batch);
         let mut at_once = false;
-        if !error.is_transient() {
+        let about_content = is_about_content(error);
+        if about_content {
             if batch.len() > 1 {
                 batch.iter_mut().for_each(|pending| pending.alone = true);
                 at_once = true;
@@ -229,13 +231,19 @@ impl<V: Verdict> Lane<V> {
         let (keep, given_up): (Vec<_>, Vec<_>) =
             batch.into_iter().partition(|pending| pending.give_up_at > now);
         // One that cannot be stored goes to the end, so that it does not hold up those behind it.
-        if error.is_transient() || at_once {
+        if !about_content || at_once {
             keep.into_iter().rev().for_each(|pending| self.queue.push_front(pending));
         } else {
             self.queue.extend(keep);
         }
         given_up
     }
+}
+
+/// Whether the error may be about what the verdicts say. Missing rights or a schema that is being changed are not: those
+/// pass, and no result shall be dropped for them.
+fn is_about_content(error: &turno_contract::Error) -> bool {
+    matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::Internal | ErrorKind::Conflict)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Tests of the outbox: grouping, repeats, and verdicts that cannot be stored.
 
-use turno_contract::{Error, ErrorKind, JobId, Token};
+use turno_contract::{Error, JobId, Token};
 
 use super::*;
 
@@ -110,4 +110,20 @@ fn a_batch_is_bounded_by_bytes_and_a_huge_verdict_travels_alone() {
         lane.answered();
     }
     assert_eq!(order, [vec![0], vec![1], vec![2, 3]]);
+}
+
+#[test]
+fn a_result_is_not_dropped_for_missing_rights_or_a_schema_that_changes() {
+    let now = Instant::now();
+    for kind in [ErrorKind::PermissionDenied, ErrorKind::VersionMismatch, ErrorKind::Unavailable] {
+        let mut lane = lane(now, 2);
+        let mut at = now;
+        for _ in 0..3 {
+            at = at.max(lane.timer(true).unwrap());
+            let batch = lane.next(at, true).unwrap();
+            assert_eq!(ids(&batch), [0, 1], "together, as before");
+            assert!(batch.iter().all(|pending| pending.verdict.error == "boom"));
+            assert!(lane.failed(batch, &Error::new(kind, "not now"), at).is_empty());
+        }
+    }
 }
