@@ -35,6 +35,10 @@ const READER_PATIENCE: Duration = Duration::from_secs(5);
 /// More than there are statements, so that each is prepared once.
 const STATEMENTS_CACHED: usize = 128;
 
+/// A commit is on the disk before it is answered; and a log that one large transaction blew up shrinks again.
+const SETTINGS: &str =
+    "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA journal_size_limit = 67108864";
+
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -62,7 +66,7 @@ pub(crate) fn open(place: &Place, purpose: Purpose, create: bool) -> Result<Conn
             format!("the database does not take the write-ahead log: its journal mode stays {mode:?}");
         return Err(Error::new(ErrorKind::Unavailable, message));
     }
-    connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON").map_err(of_engine)?;
+    connection.execute_batch(SETTINGS).map_err(of_engine)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     let patience = if purpose == Purpose::Write { ENGINE_PATIENCE } else { READER_PATIENCE };
     connection.busy_timeout(patience).map_err(of_engine)?;

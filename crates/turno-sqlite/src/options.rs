@@ -31,7 +31,7 @@ pub(crate) enum Place {
 }
 
 /// Reads `sqlite:path`, `sqlite:///absolute/path`, `sqlite::memory:` or a plain path. Only the forms with a scheme have
-/// a query string; a plain path is taken as it is.
+/// a query string; a plain path is taken as it is. Nothing is percent-decoded.
 pub(crate) fn parse(url: &str, mut options: SqliteOptions) -> Result<(Place, SqliteOptions)> {
     let Some(rest) = url.strip_prefix("sqlite:") else {
         return Ok((place(url)?, options));

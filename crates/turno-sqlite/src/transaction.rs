@@ -13,7 +13,8 @@ use crate::operations::enqueue;
 use crate::operations::settle::{Settle, settle_or_error};
 use crate::work::Work;
 
-/// Enqueues a job in the caller's transaction, which should have begun with `BEGIN IMMEDIATE`.
+/// Enqueues a job in the caller's transaction, which should have begun with `BEGIN IMMEDIATE`. The payload's limit is
+/// the default, 1 MiB.
 ///
 /// Errors: `InvalidArgument`; `Busy` if the transaction cannot write; `VersionMismatch` if there is no schema.
 pub fn enqueue_in(transaction: &Transaction, job: &NewJob) -> Result<Enqueued> {

@@ -1,6 +1,6 @@
 //! The life of one job from migrate to reap, on a file.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use turno_contract::{
     Backend, Beat, ClaimRequest, Completion, ErrorKind, Failure, HeartbeatAnswer, NewJob, Release, Retry,
@@ -49,9 +49,10 @@ async fn a_job_goes_the_whole_way() {
     let claimed = backend.claim(&request).await.unwrap();
     assert_eq!(claimed.jobs.len(), 2);
     assert!(claimed.next_due_in.is_some());
-    let mut reaped = 0;
+    let (mut reaped, begun) = (0, Instant::now());
     while reaped < 2 {
         reaped += backend.reap(10, Duration::ZERO).await.unwrap().jobs.len();
+        assert!(begun.elapsed() < Duration::from_secs(20), "leases of 1 ms have not ended");
     }
     let late = Completion { proof: claimed.jobs[0].proof, result: None };
     let settled = backend.complete("w", &[late]).await.unwrap();
