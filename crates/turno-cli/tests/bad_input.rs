@@ -106,7 +106,7 @@ fn a_full_disk_is_one_clear_error_and_loses_nothing() {
         seq 3 | "$0" run -q -- cat 2> ../run.err
         echo "run $?"
         before=
-        while page=$("$0" job list --json --limit 1000 $before); [ -n "$page" ]; do
+        while page=$("$0" job list --queue q --json --limit 1000 $before); [ -n "$page" ]; do
             echo "$page"
             before="--before $(echo "$page" | tail -1 | sed 's/.*"id":"\([0-9]*\)".*/\1/')"
         done | grep -c '"state":"ready"'

@@ -12,10 +12,10 @@ use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use common::{Turno, is_alive, lines, signal, until};
+use common::{Running, Turno, is_alive, lines, signal, until};
 use rustix::fs::FlockOperation;
 use rustix::io::FdFlags;
 use rustix::process::Signal;
@@ -115,12 +115,13 @@ impl Test {
         Test { turno, log, input, random: seed }
     }
 
-    fn start(&self) -> Child {
+    fn start(&self) -> Running {
         let mut command = self.turno.command();
         command.args(["run", "--json", "--name", "kill", "--lease", "1s", "--retry-base", "50ms"]);
         command.args(["--jobs", &JOBS.to_string(), "--"]).arg(std::env::current_exe().unwrap());
         command.env(DIRECTORY, self.turno.path("")).stdin(File::open(&self.input).unwrap());
-        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        Running::start(command)
     }
 
     /// A xorshift: the choices need to be repeatable, not good.
@@ -159,9 +160,9 @@ fn twenty_kills() {
     let mut known_done: Vec<(usize, Vec<usize>)> = Vec::new();
     let mut run = test.start();
     for kill in 0..KILLS {
-        // From "before anything started" to some way in; all of them together leave lines for the last run.
-        let more = test.below(2 * (LINES as u64 * 8 / 10) / KILLS as u64) as usize;
-        let goal = test.starts() + more;
+        // From "before anything started" to some way in, but never so far that the last run has nothing to do.
+        let more = test.below(120) as usize;
+        let goal = (test.starts() + more).min(LINES - 300);
         until("the run makes progress", || test.starts() >= goal || run.try_wait().unwrap().is_some());
         assert_eq!(run.try_wait().unwrap(), None, "the run has ended before kill {kill}");
         signal(run.id(), Signal::KILL);
@@ -173,7 +174,7 @@ fn twenty_kills() {
         // Every other time the next run begins while the killed one's children may still be dying.
         run = test.start();
     }
-    let answer: common::Answer = run.wait_with_output().unwrap().into();
+    let answer = run.answer();
     let took = began.elapsed();
     println!("{} starts in {took:.1?}; {}", test.starts(), answer.err.lines().last().unwrap_or_default());
     assert_eq!(answer.status, Some(0), "{answer:?}");

@@ -9,15 +9,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use common::{Answer, bare, finish};
 use libtest_mimic::{Arguments, Trial};
 
+/// A test of a server.
+type Test = fn(&str);
+
 fn main() -> ExitCode {
     let url = std::env::var("TURNO_TEST_POSTGRES_URL").ok().filter(|url| !url.is_empty());
-    let tests: [(&str, fn(&str)); 4] = [
+    let tests: [(&str, Test); 4] = [
         ("a_missing_schema_is_a_clear_error", a_missing_schema_is_a_clear_error),
         ("run_works_lines_and_goes_on", run_works_lines_and_goes_on),
         ("every_command_answers", every_command_answers),
         ("a_role_without_the_right_is_its_own_status", a_role_without_the_right_is_its_own_status),
     ];
-    let trial = |(name, test): (&str, fn(&str))| {
+    let trial = |(name, test): (&str, Test)| {
         let server = url.clone();
         let run = move || {
             test(&server.unwrap_or_default());

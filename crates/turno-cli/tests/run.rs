@@ -161,7 +161,7 @@ fn a_signal_gives_the_lines_back_and_the_same_command_goes_on() {
         child.stdin.take().unwrap().write_all(b"a\nb\nc\n").unwrap();
         until("two lines are at work", || lines(&log).len() == 2);
         signal(child.id(), number);
-        let answer: common::Answer = child.wait_with_output().unwrap().into();
+        let answer = child.answer();
         assert_eq!(answer.status, Some(status), "{answer:?}");
         counts(&answer.err, [("succeeded", 0), ("dead", 0), ("retries", 0), ("cancelled", 0)]);
         for line in lines(&log) {
@@ -208,7 +208,7 @@ fn a_wrong_row_is_named_and_what_came_before_is_worked() {
     until("the first row is done", || done.exists());
     stdin.write_all(b"{\"payload\":2,\"prio\":1}\n").unwrap();
     drop(stdin);
-    let answer: common::Answer = child.wait_with_output().unwrap().into();
+    let answer = child.answer();
     assert_eq!((answer.status, answer.out.as_str()), (Some(2), "1\n"), "{answer:?}");
     let error = answer.err.lines().next().unwrap();
     assert!(
@@ -242,7 +242,7 @@ fn a_closed_standard_output_stops_the_run_and_loses_nothing() {
     let mut child = turno.start(&["run", "-q", "-j", "1", "--", "cat"]);
     drop(child.stdout.take());
     child.stdin.take().unwrap().write_all(b"a\nb\n").unwrap();
-    let answer: common::Answer = child.wait_with_output().unwrap().into();
+    let answer = child.answer();
     assert_eq!(answer.status, Some(74), "{answer:?}");
     let again = turno.feed(&["run", "-q", "-j", "1", "--", "cat"], b"a\nb\n");
     let mut out: Vec<&str> = again.out.lines().collect();
@@ -283,7 +283,7 @@ fn a_stopped_run_loses_its_commands_with_its_leases_and_another_run_goes_on() {
     let other = turno.feed(&args, b"a\n");
     assert_eq!((other.status, lines(&log).len()), (Some(0), 2), "{other:?}");
     signal(stopped.id(), Signal::CONT);
-    let answer: common::Answer = stopped.wait_with_output().unwrap().into();
+    let answer = stopped.answer();
     assert_eq!((answer.status, lines(&log).len()), (Some(0), 2), "{answer:?}");
     counts(&answer.err, [("lines", 1), ("succeeded", 0), ("dead", 0), ("retries", 0)]);
 }

@@ -2,38 +2,18 @@
 
 mod common;
 
-use std::process::Child;
-
-use common::{Answer, Turno, is_alive, lines, signal, until};
+use common::{Answer, Running, Turno, is_alive, lines, signal, until};
 use rustix::process::Signal;
 
-/// A worker that is stopped at the end, also if the test fails.
-struct Work(Option<Child>);
-
-impl Work {
-    fn start(turno: &Turno, args: &[&str]) -> Self {
-        let all =
-            [&["work", "--json", "--queue", "q", "--lease", "2s", "--kill-after", "500ms"], args].concat();
-        Work(Some(turno.start(&all)))
-    }
-
-    fn id(&self) -> u32 {
-        self.0.as_ref().unwrap().id()
-    }
-
-    fn stop(mut self, number: Signal) -> Answer {
-        signal(self.id(), number);
-        self.0.take().unwrap().wait_with_output().unwrap().into()
-    }
+fn work(turno: &Turno, args: &[&str]) -> Running {
+    turno.start(
+        &[&["work", "--json", "--queue", "q", "--lease", "2s", "--kill-after", "500ms"], args].concat(),
+    )
 }
 
-impl Drop for Work {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.0.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
+fn stop(work: Running, number: Signal) -> Answer {
+    signal(work.id(), number);
+    work.answer()
 }
 
 #[test]
@@ -59,12 +39,12 @@ fn each_kind_has_its_command_and_its_exit_status_decides() {
     let env = turno.path("env");
     let ok = format!("ok=env | grep ^TURNO_ | sort > {}; cat", env.display());
     let kinds = ["--kind", &ok, "--kind", "text=echo done", "--kind", "bad=echo why >&2; exit 4", "--kind"];
-    let work = Work::start(&turno, &[&kinds[..], &["later=exit 75", "--snooze", "1h"]].concat());
+    let worker = work(&turno, &[&kinds[..], &["later=exit 75", "--snooze", "1h"]].concat());
     let states = ["succeeded", "succeeded", "dead", "scheduled"];
     for (id, state) in ids.iter().zip(states) {
         until(state, || turno.state(id) == state);
     }
-    let answer = work.stop(Signal::TERM);
+    let answer = stop(worker, Signal::TERM);
     assert_eq!(answer.status, Some(143), "{answer:?}");
     assert!(answer.err.contains("why"), "standard error is passed on: {answer:?}");
     let report = &answer.documents()[0];
@@ -102,13 +82,11 @@ fn a_signal_lets_commands_end_within_the_grace_and_gives_back_the_rest() {
     let quick_command =
         format!("quick=echo $$ >> {}; until [ -e {} ]; do sleep 0.02; done", log.display(), go.display());
     let slow_command = format!("slow=echo $$ >> {}; exec sleep 1000", log.display());
-    let work = Work::start(&turno, &["--kind", &quick_command, "--kind", &slow_command, "--grace", "2s"]);
+    let worker = work(&turno, &["--kind", &quick_command, "--kind", &slow_command, "--grace", "2s"]);
     until("both are at work", || lines(&log).len() == 2);
-    let pid = work.id();
-    signal(pid, Signal::INT);
+    signal(worker.id(), Signal::INT);
     std::fs::write(&go, "").unwrap();
-    let mut work = work;
-    let answer: Answer = work.0.take().unwrap().wait_with_output().unwrap().into();
+    let answer = worker.answer();
     assert_eq!(answer.status, Some(130), "{answer:?}");
     assert_eq!((turno.state(&quick).as_str(), turno.state(&slow).as_str()), ("succeeded", "ready"));
     let job = &turno.json(&["job", "show", &slow])[0];
@@ -124,12 +102,12 @@ fn a_cancelled_job_is_stopped() {
     let log = turno.path("log");
     let id = turno.json(&["enqueue", "--queue", "q", "--kind", "k"])[0]["id"].as_str().unwrap().to_owned();
     let command = format!("k=echo $$ >> {}; sleep 1000", log.display());
-    let work = Work::start(&turno, &["--kind", &command]);
+    let worker = work(&turno, &["--kind", &command]);
     until("it is at work", || lines(&log).len() == 1);
     assert_eq!(turno.json(&["job", "cancel", &id])[0]["answer"], "requested");
     until("it is cancelled", || turno.state(&id) == "cancelled");
     assert!(!is_alive(&lines(&log)[0]));
-    work.stop(Signal::TERM);
+    stop(worker, Signal::TERM);
 }
 
 #[test]
@@ -138,12 +116,12 @@ fn a_revoked_job_is_killed_and_its_late_result_is_in_the_ledger() {
     let log = turno.path("log");
     let id = turno.json(&["enqueue", "--queue", "q", "--kind", "k"])[0]["id"].as_str().unwrap().to_owned();
     let command = format!("k=trap '' TERM; echo $$ >> {}; while :; do sleep 0.05; done", log.display());
-    let work = Work::start(&turno, &["--kind", &command, "--name", "worker one"]);
+    let worker = work(&turno, &["--kind", &command, "--name", "worker one"]);
     until("it is at work", || lines(&log).len() == 1);
     assert_eq!(turno.json(&["job", "cancel", &id, "--force"])[0]["answer"], "cancelled");
     until("its command is killed", || !is_alive(&lines(&log)[0]));
     until("the refusal is recorded", || !turno.json(&["refused", "--job", &id]).is_empty());
-    work.stop(Signal::TERM);
+    stop(worker, Signal::TERM);
     let line = &turno.json(&["refused"])[0];
     assert_eq!((line["worker"].as_str(), line["job"].as_str()), (Some("worker one"), Some(id.as_str())));
     assert!(line["detail"].get("redacted_bytes").is_some(), "{line}");
@@ -160,17 +138,17 @@ fn nothing_of_a_killed_worker_stays_alive_and_its_job_goes_on() {
         go.display(),
         log.display()
     );
-    let work = Work::start(&turno, &["--kind", &command]);
+    let worker = work(&turno, &["--kind", &command]);
     until("it is at work", || lines(&log).len() == 1);
-    work.stop(Signal::KILL);
+    stop(worker, Signal::KILL);
     until("the grandchild is gone", || !is_alive(&lines(&log)[0]));
     std::fs::write(&go, "").unwrap();
     // Time moves by ageing the row: the lease ends, and the retry is due.
     turno.sql("UPDATE turno_job SET lease_until = 1 WHERE state = 'running'");
     assert_eq!(turno.json(&["reap"])[0]["jobs"][0]["state"], "scheduled");
-    let work = Work::start(&turno, &["--kind", &command]);
+    let worker = work(&turno, &["--kind", &command]);
     until("it is done", || turno.state(&id) == "succeeded");
-    work.stop(Signal::TERM);
+    stop(worker, Signal::TERM);
     let attempts = turno.json(&["job", "show", &id])[0]["attempts"].clone();
     assert_eq!(
         (attempts[0]["verb"].as_str(), attempts[1]["verb"].as_str()),

@@ -96,10 +96,49 @@ impl Turno {
     }
 
     /// The binary with output to be read and input to be written.
-    pub fn start(&self, args: &[&str]) -> Child {
+    pub fn start(&self, args: &[&str]) -> Running {
         let mut command = self.command();
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().unwrap()
+        Running::start(command)
+    }
+}
+
+/// A running binary, which a test that fails does not leave behind.
+pub struct Running(Option<Child>);
+
+impl Running {
+    /// Starts it.
+    pub fn start(mut command: Command) -> Self {
+        Running(Some(command.spawn().unwrap()))
+    }
+
+    /// Waits for its end.
+    pub fn answer(mut self) -> Answer {
+        self.0.take().unwrap().wait_with_output().unwrap().into()
+    }
+}
+
+impl std::ops::Deref for Running {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        self.0.as_ref().unwrap()
+    }
+}
+
+impl std::ops::DerefMut for Running {
+    fn deref_mut(&mut self) -> &mut Child {
+        self.0.as_mut().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
