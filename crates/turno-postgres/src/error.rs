@@ -62,7 +62,7 @@ fn kind_of(code: &SqlState, rolled_back: ErrorKind) -> ErrorKind {
         return rolled_back;
     }
     match code.code() {
-        "TU001" | "TU002" | "23514" => ErrorKind::InvalidArgument,
+        "TU001" | "TU002" | "23502" | "23514" => ErrorKind::InvalidArgument,
         "TU003" => ErrorKind::LeaseLost,
         "TU004" | "TU006" => ErrorKind::Conflict,
         "TU005" => ErrorKind::NotFound,

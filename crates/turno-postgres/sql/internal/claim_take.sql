@@ -13,7 +13,6 @@ LANGUAGE plpgsql
 AS $$
 DECLARE
     v_now   timestamptz := clock_timestamp();
-    v_lease interval := make_interval(secs => p_lease_ms / 1000.0);
     v_taken integer := 0;
     v_start integer;
     v_ids   bigint[];
@@ -30,8 +29,8 @@ BEGIN
         UPDATE turno.job j
         SET state = 'running', attempt = j.attempt + 1, token = p_token, worker = p_worker, claimed_at = v_now,
             started_at = CASE WHEN v_start = cardinality(v_ids) OR j.id = ANY (v_ids[1:v_start]) THEN v_now END,
-            run_until = v_now + make_interval(secs => j.max_run_ms / 1000.0 + 10),
-            lease_until = v_now + least(v_lease, make_interval(secs => j.max_run_ms / 1000.0 + 10))
+            run_until = v_now + (j.max_run_ms + 10000) * interval '1 millisecond',
+            lease_until = v_now + least(p_lease_ms, j.max_run_ms + 10000) * interval '1 millisecond'
         WHERE j.id = ANY (v_ids);
         v_taken := v_taken + cardinality(v_ids);
     END LOOP;

@@ -1,7 +1,7 @@
 -- enqueue_rows: inserts jobs, all or none, and answers in the order of the input.
 -- Takes: one array a column, all of one length; NULL elements take the queue's defaults.
 -- Returns: per row its place (from 1), the job's id, whether this call created it.
--- Raises: TU001 beyond a limit; 23514 with the constraint's name beyond a limit of a column
+-- Raises: TU001 beyond a limit; 23502, 23514 with the constraint's name beyond a limit of a column
 -- Transaction: joins the caller's
 -- Writes: enqueue_key, job
 -- Locks: idempotency keys in key order, then unique keys in key order: two bulk calls cannot deadlock
@@ -15,37 +15,45 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_now     timestamptz := clock_timestamp();
+    v_queues  text[] := ARRAY(SELECT DISTINCT unnest(p_queues) COLLATE "C");
     v_ids     bigint[] := ARRAY(SELECT nextval('turno.job_id') FROM generate_subscripts(p_queues, 1));
     v_created boolean[] := array_fill(true, ARRAY[cardinality(p_queues)]);
     v_keyed   boolean := EXISTS (SELECT FROM unnest(p_idempotency_keys) k WHERE k IS NOT NULL);
 BEGIN
-    PERFORM turno.enqueue_check(p_queues, p_payloads, p_run_ats, p_priorities, p_max_attempts, p_max_run_ms, v_now);
+    PERFORM turno.enqueue_check(v_queues, p_queues, p_kinds, p_run_ats, p_priorities, p_max_attempts, p_max_run_ms, v_now);
     IF v_keyed THEN
         v_created := turno.enqueue_keys(p_queues, p_idempotency_keys, v_ids);
     END IF;
+    -- A job that is due now is due at v_now, so its rank differs from the next one's by priority alone.
     WITH q AS MATERIALIZED (
-        SELECT d.name, s.aging_ms, s.max_attempts, s.max_run_ms
-        FROM (SELECT DISTINCT unnest(p_queues) COLLATE "C" AS name) d CROSS JOIN LATERAL turno.settings(d.name) s)
+        SELECT d.name, s.max_attempts, s.max_run_ms, turno.rank_of(v_now, 0, s.aging_ms) AS rank,
+               turno.rank_of(v_now, 1, s.aging_ms) - turno.rank_of(v_now, 0, s.aging_ms) AS step
+        FROM unnest(v_queues) AS d (name) CROSS JOIN LATERAL turno.settings(d.name) s)
     INSERT INTO turno.job (id, queue, kind, payload, priority, state, rank, run_at, first_due_at, created_at, max_attempts, max_run_ms)
     SELECT v_ids[r.place], r.queue, r.kind, r.payload, coalesce(r.priority, 0),
-           CASE WHEN due.run_at <= v_now THEN 'ready' ELSE 'scheduled' END,
-           CASE WHEN due.run_at <= v_now THEN turno.rank_of(due.run_at, coalesce(r.priority, 0), q.aging_ms) END,
-           due.run_at, due.run_at, v_now, coalesce(r.max_attempts, q.max_attempts), coalesce(r.max_run_ms, q.max_run_ms)
+           CASE WHEN r.run_at > v_now THEN 'scheduled' ELSE 'ready' END,
+           CASE WHEN r.run_at > v_now THEN NULL ELSE q.rank + coalesce(r.priority, 0) * q.step END,
+           CASE WHEN r.run_at > v_now THEN turno.round_up(r.run_at) ELSE v_now END,
+           CASE WHEN r.run_at > v_now THEN turno.round_up(r.run_at) ELSE v_now END,
+           v_now, coalesce(r.max_attempts, q.max_attempts), coalesce(r.max_run_ms, q.max_run_ms)
     FROM unnest(p_queues, p_kinds, p_payloads, p_run_ats, p_priorities, p_max_attempts, p_max_run_ms, p_unique_keys)
         WITH ORDINALITY AS r (queue, kind, payload, run_at, priority, max_attempts, max_run_ms, unique_key, place)
     JOIN q ON q.name = r.queue
-    CROSS JOIN LATERAL (SELECT greatest(v_now, date_trunc('milliseconds', r.run_at + interval '999 microseconds')) AS run_at) due
     WHERE r.unique_key IS NULL AND v_created[r.place];
     IF EXISTS (SELECT FROM unnest(p_unique_keys) k WHERE k IS NOT NULL) THEN
         SELECT u.ids, u.created INTO v_ids, v_created
         FROM turno.enqueue_unique(p_queues, p_kinds, p_payloads, p_run_ats, p_priorities, p_max_attempts, p_max_run_ms,
                                   p_unique_keys, v_ids, v_created, v_now) u;
     END IF;
-    PERFORM turno.ring(p_queues);
+    PERFORM turno.ring(v_queues);
+    IF NOT v_keyed THEN
+        RETURN QUERY SELECT r.place, r.id, r.created FROM unnest(v_ids, v_created) WITH ORDINALITY AS r (id, created, place);
+        RETURN;
+    END IF;
     -- What a key stands for is read last: a unique key may have given it to another job.
     RETURN QUERY
     SELECT r.place, CASE WHEN v_created[r.place] OR r.key IS NULL THEN v_ids[r.place] ELSE k.job_id END, v_created[r.place]
     FROM unnest(p_queues, p_idempotency_keys) WITH ORDINALITY AS r (queue, key, place)
-    LEFT JOIN turno.enqueue_key k ON v_keyed AND k.queue = r.queue AND k.key = r.key
+    LEFT JOIN turno.enqueue_key k ON k.queue = r.queue AND k.key = r.key
     ORDER BY r.place;
 END $$;

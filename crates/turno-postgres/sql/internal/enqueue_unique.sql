@@ -26,7 +26,7 @@ BEGIN
                  ORDER BY r.queue COLLATE "C", r.key COLLATE "C", r.place
     LOOP
         v_queue := turno.settings(v_row.queue);
-        v_run_at := greatest(p_now, date_trunc('milliseconds', p_run_ats[v_row.place] + interval '999 microseconds'));
+        v_run_at := greatest(p_now, turno.round_up(p_run_ats[v_row.place]));
         FOR v_try IN 1..20 LOOP
             INSERT INTO turno.job (id, queue, kind, payload, priority, state, rank, run_at, first_due_at, created_at, max_attempts,
                                    max_run_ms, unique_key)

@@ -7,5 +7,5 @@
 -- Locks: none
 -- Rules: C3, C9
 CREATE OR REPLACE FUNCTION turno.rank_of(p_run_at timestamptz, p_priority integer, p_aging_ms bigint) RETURNS bigint
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
+LANGUAGE sql STABLE PARALLEL SAFE
 AS $$ SELECT (extract(epoch FROM p_run_at) * 1000000)::bigint + p_priority * coalesce(p_aging_ms * 1000, 4503599627370496) $$;

@@ -18,7 +18,7 @@ AS $$
 DECLARE
     v_now  timestamptz := clock_timestamp();
     v_done bigint[];
-    v_drop bigint[];
+    v_kept bigint;
 BEGIN
     PERFORM turno.settle_check(p_jobs, p_attempts, p_tokens);
     WITH ended AS (
@@ -30,22 +30,29 @@ BEGIN
         INSERT INTO turno.finished_job (id, queue, kind, outcome, payload, result, priority, attempt, failures, max_attempts,
             max_run_ms, unique_key, operation_id, verb, token_hash, charged, worker, claimed_at, started_at, run_at, first_due_at,
             created_at, finished_at)
-        SELECT e.id, e.queue, e.kind, 'succeeded', CASE WHEN k.keep THEN e.payload END, CASE WHEN k.keep THEN e.result END,
+        SELECT e.id, e.queue, e.kind, 'succeeded', CASE WHEN k.ms <> 0 THEN e.payload END, CASE WHEN k.ms <> 0 THEN e.result END,
             e.priority, e.attempt, e.failures, e.max_attempts, e.max_run_ms, e.unique_key, e.operation_id, 'complete',
             sha256(uuid_send(e.token)), false, e.worker, e.claimed_at, e.started_at, e.run_at, e.first_due_at, e.created_at, v_now
         FROM ended e
-        CROSS JOIN LATERAL (SELECT q.keep_succeeded_ms <> 0 AS keep, q.receipts_ms <> 0 AS receipt FROM turno.queue q
-                            WHERE q.queue IN (e.queue, '') ORDER BY q.queue DESC LIMIT 1) k
-        WHERE k.keep OR k.receipt
+        JOIN turno.queue base ON base.queue = ''
+        LEFT JOIN turno.queue own ON own.queue = e.queue
+        CROSS JOIN LATERAL (SELECT coalesce(own.keep_succeeded_ms, base.keep_succeeded_ms) AS ms,
+                                   coalesce(own.receipts_ms, base.receipts_ms) AS receipts_ms) k
+        WHERE k.ms <> 0 OR k.receipts_ms <> 0
         RETURNING id)
-    SELECT array_agg(e.place ORDER BY e.place), array_agg(e.id) FILTER (WHERE k.id IS NULL) INTO v_done, v_drop
-    FROM ended e LEFT JOIN kept k ON k.id = e.id;
-    IF v_drop IS NOT NULL THEN
-        PERFORM turno.forget_rows(v_drop);
+    SELECT (SELECT array_agg(e.place) FROM ended e), (SELECT count(*) FROM kept) INTO v_done, v_kept;
+    IF v_kept < cardinality(v_done) THEN
+        PERFORM turno.forget_rows(ARRAY(SELECT p_jobs[d.place] FROM unnest(v_done) AS d (place)
+                                        WHERE NOT EXISTS (SELECT FROM turno.finished_job f WHERE f.id = p_jobs[d.place])));
+    END IF;
+    IF cardinality(v_done) = cardinality(p_jobs) THEN
+        RETURN QUERY SELECT r.place, r.id, 'done', 'succeeded', NULL::timestamptz, NULL::text
+                     FROM unnest(p_jobs) WITH ORDINALITY AS r (id, place);
+        RETURN;
     END IF;
     FOR place, job_id IN SELECT r.place, r.id FROM unnest(p_jobs) WITH ORDINALITY AS r (id, place) ORDER BY r.place LOOP
         status := 'done'; state := 'succeeded'; run_at := NULL; reason := NULL;
-        IF v_done IS NULL OR cardinality(v_done) < cardinality(p_jobs) AND NOT place = ANY (v_done) THEN
+        IF v_done IS NULL OR NOT place = ANY (v_done) THEN
             SELECT m.status, m.state, m.run_at, m.reason INTO status, state, run_at, reason
             FROM turno.settle_miss(job_id, p_attempts[place], p_tokens[place], 'complete', p_results[place], p_worker) m;
         END IF;

@@ -2,7 +2,7 @@
 -- Takes: queue, kind, payload (JSON text); optionally when it is due (NULL or past: now), the failure budget,
 --        the time per attempt in ms, a unique key, an idempotency key.
 -- Returns: the job's id, and whether this call created it.
--- Raises: TU001 beyond a limit; 23514 with the constraint's name beyond a limit of a column
+-- Raises: TU001 beyond a limit; 23502, 23514 with the constraint's name beyond a limit of a column
 -- Transaction: joins the caller's, or owns its own
 -- Writes: enqueue_key, job
 -- Locks: the idempotency key, then the unique key

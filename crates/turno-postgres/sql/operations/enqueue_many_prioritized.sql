@@ -1,7 +1,7 @@
 -- enqueue_many_prioritized: enqueue_many with priorities, which is the scheduler's right alone.
 -- Takes: one array a column, all of the length of p_queues; NULL arrays and elements take the queue's defaults.
 -- Returns: per row its place (from 1), the job's id, whether this call created it; in the order of the input.
--- Raises: TU001 beyond a limit, with the row's place; 23514 with the constraint's name beyond a limit of a column
+-- Raises: TU001 beyond a limit, with the row's place; 23502, 23514 with the constraint's name beyond a limit of a column
 -- Transaction: joins the caller's, or owns its own
 -- Writes: enqueue_key, job
 -- Locks: idempotency keys in key order, then unique keys in key order

@@ -74,8 +74,8 @@ CREATE TABLE turno.job (
     CONSTRAINT job_running CHECK ((state = 'running') = (token IS NOT NULL) AND (state = 'running') = (lease_until IS NOT NULL)
         AND (state = 'running') = (claimed_at IS NOT NULL) AND (state = 'running') = (run_until IS NOT NULL)),
     CONSTRAINT job_rank CHECK (state = 'scheduled' OR rank IS NOT NULL),
-    CONSTRAINT job_queue CHECK (octet_length(queue) BETWEEN 1 AND 200 AND queue !~ '[\x01-\x1f\x7f]'),
-    CONSTRAINT job_kind CHECK (octet_length(kind) BETWEEN 1 AND 200 AND kind !~ '[\x01-\x1f\x7f]'),
+    CONSTRAINT job_queue CHECK (octet_length(queue) BETWEEN 1 AND 200),
+    CONSTRAINT job_kind CHECK (octet_length(kind) BETWEEN 1 AND 200),
     CONSTRAINT job_unique_key CHECK (octet_length(unique_key) BETWEEN 1 AND 512),
     CONSTRAINT job_priority CHECK (priority BETWEEN -1000 AND 1000),
     CONSTRAINT job_max_attempts CHECK (max_attempts BETWEEN 1 AND 1000000),

@@ -90,8 +90,8 @@ async fn the_sql_api_names_what_is_wrong() {
     let client = session(&rig.url()).await;
     for (sql, code, what) in [
         ("SELECT turno.enqueue('', 'k', '1')", "23514", "job_queue"),
-        ("SELECT turno.enqueue('q', E'a\\nb', '1')", "23514", "job_kind"),
-        ("SELECT turno.enqueue('q', 'k', NULL)", "TU001", "payload is NULL"),
+        ("SELECT turno.enqueue('q', E'a\\nb', '1')", "TU001", "control character"),
+        ("SELECT turno.enqueue('q', 'k', NULL)", "23502", "payload"),
         ("SELECT turno.enqueue('q', 'k', '1', p_run_at => 'infinity')", "TU001", "year 9999"),
         ("SELECT turno.enqueue('q', 'k', '1', p_max_attempts => 0)", "TU001", "max_attempts 0"),
         ("SELECT turno.enqueue('q', 'k', '1', p_max_run_ms => -1)", "TU001", "max_run_ms -1"),
