@@ -251,6 +251,20 @@ fn a_closed_standard_output_stops_the_run_and_loses_nothing() {
 }
 
 #[test]
+fn lines_that_a_killed_run_left_are_forgotten_too() {
+    let turno = Turno::without_schema();
+    let log = turno.path("log");
+    let script = format!("echo x >> {}; sleep 1000", log.display());
+    let mut child = turno.start(&["run", "-q", "-j", "2", "--lease", "500ms", "--", "sh", "-c", &script]);
+    child.stdin.take().unwrap().write_all(b"a\nb\nc\nd\n").unwrap();
+    until("two lines are at work", || lines(&log).len() == 2);
+    signal(child.id(), Signal::KILL);
+    child.wait().unwrap();
+    assert_eq!(turno.json(&["run", "--forget"])[0]["forgotten"], 4);
+    assert!(turno.json(&["job", "list"]).is_empty());
+}
+
+#[test]
 fn forgetting_a_run_that_is_at_work_is_refused() {
     let turno = Turno::without_schema();
     let (log, stop) = (turno.path("log"), turno.path("stop"));

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use turno::{BoxedBackend, ErrorKind, JobFilter, JobId, State, Verb, WorkerHandle};
+use turno::{BoxedBackend, ErrorKind, JobId, State, Verb, WorkerHandle};
 
 use super::records;
 
@@ -35,11 +35,8 @@ pub async fn until_empty(backend: &BoxedBackend, queue: &str, worker: &WorkerHan
 }
 
 async fn is_over(backend: &BoxedBackend, queue: &str, looked_at: &mut HashSet<JobId>) -> turno::Result<bool> {
-    for state in [State::Scheduled, State::Ready, State::Running] {
-        let filter = JobFilter { state, queue: Some(queue.to_owned()), kind: None, before: None, limit: 1 };
-        if !backend.jobs(&filter).await?.is_empty() {
-            return Ok(false);
-        }
+    if records::unfinished(backend, queue).await? > 0 {
+        return Ok(false);
     }
     Ok(revive(backend, queue, looked_at).await? == 0)
 }

@@ -13,6 +13,16 @@ use crate::exit::{Exit, Fault};
 /// How long the leases of a run that was killed are waited for.
 const LEASES_WAIT_MAX: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// The shortest window of history that `stats` takes: only the present matters here.
+const NO_HISTORY: Duration = Duration::from_millis(1);
+
+/// How many jobs of the run have not ended, as far as `stats` counts. It looks at all states in one snapshot; one look
+/// per state could miss a job that moves between them.
+pub async fn unfinished(backend: &BoxedBackend, queue: &str) -> turno::Result<u64> {
+    let stats = backend.stats(NO_HISTORY).await?;
+    let ours = stats.iter().find(|stats| stats.queue == queue);
+    Ok(ours.map_or(0, |stats| stats.ready.n + stats.scheduled.n + stats.running.n))
+}
 
 /// A page of the run's jobs in this state, below `before`.
 pub async fn page(
@@ -54,16 +64,9 @@ pub async fn retry_dead(backend: &BoxedBackend, queue: &str) -> turno::Result<u6
 
 /// Removes every record of the run; answers how many. Errors with `Conflict` if somebody is working it.
 pub async fn forget_all(backend: &BoxedBackend, queue: &str) -> anyhow::Result<u64> {
-    wait_for_leases(backend, queue).await?;
-    for state in [State::Scheduled, State::Ready] {
-        for id in ids(backend, queue, state).await? {
-            match backend.cancel(id, false).await {
-                Ok(CancelAnswer::Requested) => return Err(at_work(queue, id)),
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+    while unfinished(backend, queue).await? > 0 {
+        wait_for_leases(backend, queue).await?;
+        cancel_waiting(backend, queue).await?;
     }
     let mut forgotten = 0;
     for state in State::ALL.iter().filter(|state| state.is_final()) {
@@ -78,6 +81,20 @@ pub async fn forget_all(backend: &BoxedBackend, queue: &str) -> anyhow::Result<u
     let change = SettingsChange { description: Some(String::new()), ..SettingsChange::default() };
     backend.queue_set(Some(queue), &change).await?;
     Ok(forgotten)
+}
+
+async fn cancel_waiting(backend: &BoxedBackend, queue: &str) -> anyhow::Result<()> {
+    for state in [State::Scheduled, State::Ready] {
+        for id in ids(backend, queue, state).await? {
+            match backend.cancel(id, false).await {
+                Ok(CancelAnswer::Requested) => return Err(at_work(queue, id)),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Waits until no job of the run is under a lease. A lease that is renewed, or taken anew, is somebody at work; one
