@@ -28,6 +28,7 @@ super::cases! {
         a_job_that_was_asked_to_stop_ends_cancelled,
         a_job_of_a_paused_queue_is_recovered_too,
         after_an_outage_it_waits_one_grace,
+        a_lone_reaper_that_comes_rarely_does_not_hold_for_ever,
         a_token_holds_nothing_that_was_reaped,
     ],
     RowLocksAlone: [a_lease_that_somebody_holds_delays_no_other],
@@ -42,6 +43,22 @@ async fn allow_long_runs(kit: &Kit) {
 async fn retry_is_due(kit: &Kit) {
     kit.age(Duration::from_secs(7 * 24 * 3600)).await;
     kit.promote().await;
+}
+
+/// Rule R3. A worker whose grace is shorter than the time between its calls sees an outage every time.
+async fn a_lone_reaper_that_comes_rarely_does_not_hold_for_ever(kit: Kit) {
+    let grace = Duration::from_millis(300);
+    kit.enqueue_one().await;
+    let job = kit.claim_one().await;
+    kit.expire().await;
+    kit.rig().age_reaper(Duration::from_secs(3600)).await;
+    assert!(
+        kit.backend().reap(1000, grace).await.unwrap().holding_for.is_some(),
+        "nobody had reaped for an hour"
+    );
+    kit.rig().age_reaper(Duration::from_secs(1)).await;
+    let reaped = kit.backend().reap(1000, grace).await.unwrap();
+    assert!(reaped.jobs.iter().any(|lost| lost.job == job.proof.job), "{reaped:?}");
 }
 
 /// Rules R1, O4.

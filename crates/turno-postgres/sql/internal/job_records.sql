@@ -13,9 +13,12 @@ RETURNS TABLE (id bigint, queue text, kind text, state text, payload text, prior
 LANGUAGE sql STABLE
 AS $$
     SELECT j.id, j.queue, j.kind, j.state, j.payload, j.priority, j.attempt, j.failures, j.max_attempts, j.max_run_ms, j.operation_id,
-           j.unique_key, j.created_at, j.run_at, j.worker, j.claimed_at, j.lease_until, j.cancel_requested_at, NULL::timestamptz,
-           NULL::text, (SELECT a.error FROM turno.attempt a WHERE a.job_id = j.id ORDER BY a.attempt DESC LIMIT 1)
-    FROM turno.job j WHERE j.id = ANY (p_ids)
+           j.unique_key, j.created_at, j.run_at, coalesce(j.worker, last.worker), coalesce(j.claimed_at, last.claimed_at),
+           j.lease_until, j.cancel_requested_at, NULL::timestamptz, NULL::text, last.error
+    FROM turno.job j
+    LEFT JOIN LATERAL (SELECT a.worker, a.claimed_at, a.error FROM turno.attempt a WHERE a.job_id = j.id
+                       ORDER BY a.attempt DESC LIMIT 1) last ON true
+    WHERE j.id = ANY (p_ids)
     UNION ALL
     SELECT f.id, f.queue, f.kind, f.outcome, f.payload, f.priority, f.attempt, f.failures, f.max_attempts, f.max_run_ms,
            f.operation_id, f.unique_key, f.created_at, f.run_at, f.worker, f.claimed_at, NULL, NULL, f.finished_at, f.result, f.error

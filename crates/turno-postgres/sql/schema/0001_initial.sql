@@ -185,9 +185,9 @@ CREATE TABLE turno.waiting (
 CREATE TABLE turno.reaper (
     single        boolean PRIMARY KEY DEFAULT true CHECK (single),
     last_reap_at  timestamptz NOT NULL,
-    hold_until    timestamptz NOT NULL
+    hold_from     timestamptz NOT NULL
 );
-INSERT INTO turno.reaper (last_reap_at, hold_until) VALUES (clock_timestamp(), '-infinity');
+INSERT INTO turno.reaper (last_reap_at, hold_from) VALUES (clock_timestamp(), '1970-01-01 00:00:00+00');
 
 -- version: of the schema. oldest_binary: a binary whose own schema version is less than this may not use it.
 CREATE TABLE turno.meta (

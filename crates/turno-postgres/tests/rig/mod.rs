@@ -110,7 +110,7 @@ impl Rig for PostgresRig {
     async fn age_reaper(&self, by: Duration) {
         let i = format!("interval '{} microseconds'", by.as_micros());
         let sql = format!(
-            "UPDATE turno.reaper SET last_reap_at = last_reap_at - {i}, hold_until = hold_until - {i}"
+            "UPDATE turno.reaper SET last_reap_at = last_reap_at - {i}, hold_from = hold_from - {i}"
         );
         self.owner().await.batch_execute(&sql).await.expect("the reaper's memory ages");
     }
