@@ -163,20 +163,25 @@ async fn a_heartbeat_reports_the_start_of_a_buffered_job(kit: Kit) {
     let mut request = kit.request(3);
     request.start = Some(1);
     let jobs = kit.claim_with(&request).await;
-    for (job, started) in [(&jobs[1], true), (&jobs[1], false), (&jobs[2], false)] {
+    let minute = Duration::from_secs(60);
+    kit.age(minute).await;
+    for (job, started) in [(&jobs[0], true), (&jobs[1], true), (&jobs[1], false), (&jobs[2], false)] {
         let beats = [Beat { proof: job.proof, started }];
         let answers = kit.backend().heartbeat(&beats, LEASE).await.unwrap();
         assert!(matches!(answers[0], HeartbeatAnswer::Held { .. }));
+        kit.age(minute).await;
     }
+    kit.beat(jobs[1].proof).await;
     let mut starts = Vec::new();
     for job in &jobs {
         kit.release(job.proof, None).await;
         let attempt = crate::kit::only(kit.attempts(job.proof.job).await);
-        assert_eq!((attempt.verb, attempt.claimed_at), (Verb::Release, job.claimed_at));
-        starts.push(attempt.started_at);
+        assert_eq!((attempt.verb, attempt.claimed_at), (Verb::Release, job.claimed_at - 5 * minute));
+        starts.push(attempt.started_at.map(|started| started - attempt.claimed_at));
     }
-    assert_eq!(starts[0], Some(jobs[0].claimed_at), "it started with the claim");
-    assert!(starts[1].is_some_and(|started| started >= jobs[1].claimed_at), "{starts:?}");
+    assert_eq!(starts[0], Some(time::Duration::ZERO), "it started with the claim");
+    let second = starts[1].expect("its start was reported");
+    assert!(second >= minute * 2 && second < minute * 3, "{second}: the first report counts");
     assert_eq!(starts[2], None, "nobody reported its start");
 }
 

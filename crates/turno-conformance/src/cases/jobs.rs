@@ -32,6 +32,7 @@ async fn pages_go_by_key_from_the_newest_down(kit: Kit) {
         let ids = list(&kit, &page).await;
         kit.enqueue_n(3).await;
         let Some(last) = ids.last() else { break };
+        assert!(page.before.is_none_or(|before| *last < before), "a page repeats the one before");
         page.before = Some(*last);
         seen.extend(ids);
     }

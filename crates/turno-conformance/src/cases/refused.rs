@@ -27,6 +27,7 @@ async fn pages_go_by_key_from_the_newest_down(kit: Kit) {
         let page = kit.backend().refused(Some(first.job), before, 4).await.unwrap();
         assert!(page.len() <= 4 && page.iter().all(|line| line.job == first.job));
         let Some(last) = page.last() else { break };
+        assert!(before.is_none_or(|before| last.id < before), "a page repeats the one before");
         before = Some(last.id);
         seen.extend(page.into_iter().map(|line| line.attempt));
     }

@@ -74,7 +74,7 @@ async fn a_delay_beyond_the_limit_is_refused(kit: Kit) {
     assert_done(&kit.release(job.proof, Some(limits::DELAY_MAX)).await, State::Scheduled);
 }
 
-/// Rule S4.
+/// Rules S4, O2.
 async fn the_same_release_again_is_answered_from_the_record(kit: Kit) {
     let job = kit.running_one().await;
     let first = kit.release(job.proof, Some(Duration::from_secs(60))).await;
@@ -86,6 +86,7 @@ async fn the_same_release_again_is_answered_from_the_record(kit: Kit) {
     assert_eq!(kit.attempts(job.proof.job).await.len(), 1);
     assert_eq!(kit.state(job.proof.job).await, State::Scheduled);
     assert!(kit.refused(job.proof.job).await.is_empty());
+    assert_refused(&kit.release(stolen(job.proof), None).await, State::Scheduled);
 }
 
 /// Rules S4, S7. B01: the job is somebody else's by now.

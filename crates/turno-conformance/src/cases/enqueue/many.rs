@@ -76,6 +76,7 @@ async fn payload_of_each(kit: &Kit) -> HashMap<JobId, String> {
     loop {
         let page = kit.backend().jobs(&filter).await.unwrap();
         let Some(last) = page.last() else { return payloads };
+        assert!(filter.before.is_none_or(|before| last.id < before), "a page repeats the one before");
         filter.before = Some(last.id);
         payloads.extend(page.into_iter().map(|job| (job.id, job.payload.unwrap())));
     }

@@ -185,11 +185,12 @@ async fn a_delay_beyond_the_limit_is_refused(kit: Kit) {
     assert_done(&kit.fail(job.proof, "no", Retry::In(limits::DELAY_MAX)).await, State::Scheduled);
 }
 
-/// Rules S4, F7: even when somebody else runs the job by now.
+/// Rules S4, O2, F7: even when somebody else runs the job by now.
 async fn the_same_failure_again_is_answered_from_the_record(kit: Kit) {
     let job = kit.running(kit.new_job().max_attempts(2)).await;
     let first = kit.fail(job.proof, "first", Retry::In(Duration::from_secs(60))).await;
     assert_done(&first, State::Scheduled);
+    assert_refused(&kit.fail(stolen(job.proof), "theft", Retry::Never).await, State::Scheduled);
     let again = kit.fail(job.proof, "second", Retry::Never).await;
     assert_eq!((again.status, again.state), (SettledStatus::Already, Some(State::Scheduled)));
     assert_eq!(again.run_at, first.run_at);
@@ -204,7 +205,8 @@ async fn the_same_failure_again_is_answered_from_the_record(kit: Kit) {
     assert_eq!((again.status, again.state, again.run_at), (SettledStatus::Already, Some(State::Dead), None));
     let errors: Vec<_> = kit.attempts(job.proof.job).await.into_iter().map(|attempt| attempt.error).collect();
     assert_eq!(errors, [Some("first".to_owned()), Some("last".to_owned())]);
-    assert!(kit.refused(job.proof.job).await.is_empty());
+    assert_refused(&kit.fail(stolen(other.proof), "theft", Retry::Policy).await, State::Dead);
+    assert_eq!(kit.refused(job.proof.job).await.len(), 2, "a theft is refused, a repeat is not");
 }
 
 /// Rules S4, S7.
