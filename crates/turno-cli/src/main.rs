@@ -1,6 +1,11 @@
 //! The `turno` command: one command per operation of the contract, plus `run` and `work`. It parses, calls the
 //! backend, prints; it refuses to know any SQL or any engine.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "the turno command needs Linux: `run` and `work` end their children by pidfd and parent-death signals"
+);
+
 use std::process::ExitCode;
 
 use clap::Parser;

@@ -177,6 +177,27 @@ fn a_signal_gives_the_lines_back_and_the_same_command_goes_on() {
 }
 
 #[test]
+fn a_second_signal_stops_at_once() {
+    let turno = Turno::without_schema();
+    let log = turno.path("log");
+    let script =
+        format!("trap 'echo told >> {0}' TERM; echo $$ >> {0}; while :; do sleep 0.05; done", log.display());
+    let mut child = turno.start(&["run", "--json", "--kill-after", "1h", "--", "sh", "-c", &script]);
+    // Standard input stays open: a signal ends a run that waits for more, too.
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"a\n").unwrap();
+    until("the line is at work", || lines(&log).len() == 1);
+    signal(child.id(), Signal::TERM);
+    until("the command is told", || lines(&log).len() == 2);
+    stdin.write_all(b"b\n").unwrap();
+    signal(child.id(), Signal::INT);
+    let answer = child.answer();
+    assert_eq!(answer.status, Some(143), "{answer:?}");
+    until("its command is killed", || !is_alive(&lines(&log)[0]));
+    assert_eq!(lines(&log)[1..], ["told"], "no further line is begun");
+}
+
+#[test]
 fn a_line_cut_off_by_a_crash_in_its_last_attempt_runs_again() {
     let turno = Turno::without_schema();
     let (log, go) = (turno.path("log"), turno.path("go"));

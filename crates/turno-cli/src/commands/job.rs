@@ -18,6 +18,9 @@ pub enum Command {
     /// Cancel a waiting job; ask a running one to stop
     Cancel(CancelArgs),
     /// Run dead jobs again
+    #[command(
+        after_help = "Example:\n  turno job list --state dead --json | jq -r .id | xargs turno job retry"
+    )]
     Retry(IdArgs),
     /// Change the priority of an unfinished job
     Reprioritize(ReprioritizeArgs),

@@ -19,7 +19,7 @@ Lines:
   (the same in every attempt) are in its environment.
   With --ndjson each line is an object with payload, priority, run_at,
   unique_key, max_attempts and max_run_ms; the payload takes the place of the
-  line.
+  line. A run ends when every line has ended, so a later run_at is waited for.
   A line is known by the run's name, its bytes, and which of several equal
   lines it is; never by its number. An edited or reordered input only adds
   what is new.
