@@ -27,6 +27,8 @@ cases![
     #[postgres]
     a_claim_whose_answer_was_lost_is_repeated_with_its_token,
     #[postgres]
+    a_shutdown_asks_what_a_lost_claim_holds_and_gives_it_back,
+    #[postgres]
     a_settle_whose_answer_was_lost_is_not_done_twice,
 ];
 
@@ -135,6 +137,30 @@ async fn a_claim_whose_answer_was_lost_is_repeated_with_its_token(rig: Arc<Rig>)
     let record = rig.job(id).await;
     assert_eq!((record.attempt, record.failures, log.count("ran")), (1, 0, 1));
     running.stop().await;
+}
+
+/// Known fault B52 meets a lost answer: the claim's jobs are released, not left to a lease of a minute.
+async fn a_shutdown_asks_what_a_lost_claim_holds_and_gives_it_back(rig: Arc<Rig>) {
+    let log = Log::default();
+    let proxy = Proxy::start(&rig.url).await;
+    let running = Running::start(
+        turno::Worker::builder(turno::connect(&proxy.url).await.unwrap())
+            .state(log.clone())
+            .queue(&rig.queue)
+            .lease(Duration::from_secs(60))
+            .raw_handler(|_, _| async { Ok(None) }),
+    );
+    until("it sleeps", || async { running.handle.is_idle() }).await;
+    proxy.lose_answers_from("the payload of the lost claim");
+    let id = rig.enqueue("k", "\"the payload of the lost claim\"").await;
+    until_state(&rig, id, State::Running).await;
+    running.handle.shutdown();
+    proxy.break_connections();
+    let report = running.ended().await;
+    assert_eq!(report.metrics.started, 0);
+    assert_eq!(report.released.iter().map(|line| line.job).collect::<Vec<_>>(), [id]);
+    let record = rig.job(id).await;
+    assert_eq!((record.state, record.attempt, record.failures), (State::Ready, 1, 0));
 }
 
 /// Rule S4.
