@@ -1,5 +1,6 @@
 //! What a URL may say beyond what the driver understands.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 
 use tokio_postgres::Config;
@@ -10,7 +11,7 @@ use crate::tls::Verify;
 /// How to reach an installation. Made from a URL by [`FromStr`]; turno's own parameters in it begin with `turno_`:
 ///
 /// * `turno_schema=name`: the schema that was chosen at migrate; default `turno`.
-/// * `turno_listen=off` or a URL: no doorbell, or one beside a pooler.
+/// * `turno_listen=off` or a URL (percent-encoded): no doorbell, or one beside a pooler.
 /// * `turno_prepared=off`: for a pooler that does not keep prepared statements.
 /// * `turno_payload_bytes_max=n`: the largest payload that this client enqueues.
 #[derive(Clone, Debug)]
@@ -63,6 +64,7 @@ impl FromStr for PostgresOptions {
         };
         for pair in ours {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let value = &*decoded(name, value)?;
             match name {
                 "turno_schema" => options = options.schema(value)?,
                 "turno_listen" if value == "off" => options.listen = None,
@@ -80,6 +82,13 @@ impl FromStr for PostgresOptions {
     }
 }
 
+fn decoded<'a>(name: &str, value: &'a str) -> Result<Cow<'a, str>> {
+    let decoded = percent_encoding::percent_decode_str(value).decode_utf8();
+    decoded.map_err(|error| {
+        Error::invalid(format!("the URL's parameter {name} is not UTF-8")).with_source(error)
+    })
+}
+
 fn join(base: &str, pairs: &[&str]) -> String {
     if pairs.is_empty() { base.to_owned() } else { format!("{base}?{}", pairs.join("&")) }
 }
@@ -91,7 +100,7 @@ fn target_of(url: &str) -> Result<Target> {
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=') {
             Some(("sslmode", value)) => mode = Some(value),
-            Some(("sslrootcert", value)) => root = Some(value.replace("%2F", "/").replace("%2f", "/")),
+            Some(("sslrootcert", value)) => root = Some(decoded("sslrootcert", value)?.into_owned()),
             _ => rest.push(pair),
         }
     }

@@ -50,10 +50,15 @@ BEGIN
         RETURN QUERY SELECT r.place, r.id, r.created FROM unnest(v_ids, v_created) WITH ORDINALITY AS r (id, created, place);
         RETURN;
     END IF;
-    -- What a key stands for is read last: a unique key may have given it to another job.
-    RETURN QUERY
+    -- What a key stands for is read last: a unique key may have given it to another job, or prune has just removed it.
+    FOR place, id, created IN
     SELECT r.place, CASE WHEN v_created[r.place] OR r.key IS NULL THEN v_ids[r.place] ELSE k.job_id END, v_created[r.place]
     FROM unnest(p_queues, p_idempotency_keys) WITH ORDINALITY AS r (queue, key, place)
     LEFT JOIN turno.enqueue_key k ON k.queue = r.queue AND k.key = r.key
-    ORDER BY r.place;
+    ORDER BY r.place LOOP
+        IF id IS NULL THEN
+            RAISE EXCEPTION 'an idempotency key was removed just now' USING ERRCODE = '40001';
+        END IF;
+        RETURN NEXT;
+    END LOOP;
 END $$;

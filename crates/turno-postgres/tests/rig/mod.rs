@@ -34,6 +34,11 @@ pub fn with_database(url: &str, database: &str) -> String {
     format!("{}/{database}{query}", &base[..end])
 }
 
+fn name_of_database(url: &str) -> String {
+    let base = url.split('?').next().unwrap_or(url);
+    base.rsplit('/').next().expect("a database in the URL").to_owned()
+}
+
 /// A connection of the owner, driven by a task.
 pub async fn session(url: &str) -> Client {
     let (client, connection) =
@@ -64,8 +69,17 @@ impl PostgresRig {
     }
 
     pub async fn on(server_url: &str) -> Self {
+        Self::through(server_url, server_url).await
+    }
+
+    /// The backend reaches the server through a pooler, the owner of the tables does not.
+    pub async fn through(server_url: &str, pooler_url: &str) -> Self {
         let url = new_database(server_url).await;
-        let backend = PostgresBackend::connect(&url).await.expect("the backend connects");
+        let pooled = with_database(pooler_url, &name_of_database(&url));
+        let join = if pooled.contains('?') { '&' } else { '?' };
+        let listen = percent_encoding::utf8_percent_encode(&url, percent_encoding::NON_ALPHANUMERIC);
+        let pooled = format!("{pooled}{join}turno_listen={listen}");
+        let backend = PostgresBackend::connect(&pooled).await.expect("the backend connects");
         backend.migrate(false).await.expect("the schema is installed");
         PostgresRig { url, backend: Arc::new(backend), owner: OnceCell::new() }
     }
@@ -109,9 +123,8 @@ impl Rig for PostgresRig {
 
     async fn age_reaper(&self, by: Duration) {
         let i = format!("interval '{} microseconds'", by.as_micros());
-        let sql = format!(
-            "UPDATE turno.reaper SET last_reap_at = last_reap_at - {i}, hold_from = hold_from - {i}"
-        );
+        let sql =
+            format!("UPDATE turno.reaper SET last_reap_at = last_reap_at - {i}, hold_from = hold_from - {i}");
         self.owner().await.batch_execute(&sql).await.expect("the reaper's memory ages");
     }
 
