@@ -4,7 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use turno::BoxedBackend;
 
 use crate::commands::{
-    audit, completions, enqueue, held, job, maintain, migrate, queue, refused, sql, stats, work,
+    audit, completions, enqueue, held, job, maintain, migrate, queue, refused, sql, stats, torture, work,
 };
 use crate::db::Location;
 use crate::exit::{Exit, Fault};
@@ -80,6 +80,11 @@ pub enum Command {
     Sql(sql::Args),
     /// Print a script of completions for a shell
     Completions(completions::Args),
+    /// Prove it on your own database: kill, stop and cut off workers, and check every promise
+    Torture(torture::Args),
+    /// A worker that is going to be killed; started by `torture`
+    #[command(name = turno_torture::WORKER_COMMAND, hide = true)]
+    TortureWorker,
     /// Kills what a dead run left behind; started by `run` and `work`
     #[command(name = "__guard", hide = true)]
     Guard,
@@ -131,6 +136,9 @@ pub async fn dispatch(app: &mut App, command: Command) -> anyhow::Result<Exit> {
         Command::Sql(args) => sql::run(app, args).await,
         Command::Completions(args) => completions::run(args, &mut Cli::command()),
         Command::Guard => Ok(crate::child::guard()),
+        Command::Torture(args) => torture::run(app, args).await,
+        // Has a runtime of its own, and so never comes here.
+        Command::TortureWorker => Ok(Exit::Internal),
     }
 }
 

@@ -54,6 +54,11 @@ impl Location {
         })
     }
 
+    /// What `turno::connect` takes.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
     /// Whether it is a SQLite database, whose schema `turno run` creates by itself.
     pub fn is_file(&self) -> bool {
         self.file.is_some()

@@ -27,6 +27,9 @@ mod views;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if matches!(cli.command, args::Command::TortureWorker) {
+        return turno_torture::worker_main();
+    }
     let (json, url) = (cli.global.json, cli.global.db.clone());
     match run_command(cli) {
         Ok(exit) => exit.into(),

@@ -11,4 +11,5 @@ pub mod queue;
 pub mod refused;
 pub mod sql;
 pub mod stats;
+pub mod torture;
 pub mod work;

@@ -1,0 +1,73 @@
+//! Where a worker stands still when it is told to, until it is told to go on. It refuses to decide when: the
+//! supervisor does.
+
+use std::io::Write;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::protocol::{Place, Said, Told};
+
+/// The gates of one worker process.
+#[derive(Debug, Default)]
+pub(crate) struct Gates {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    armed: Option<Place>,
+    waiting: u64,
+    gone: u64,
+}
+
+impl Gates {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in what the supervisor said.
+    pub(crate) fn told(&self, told: Told) {
+        let mut state = self.lock();
+        match told {
+            Told::Arm { place } => state.armed = Some(place),
+            Told::Disarm => state.armed = None,
+            Told::Go => state.gone = state.waiting,
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Stands still here if it was told to. Blocks the thread: on the control thread that is the point.
+    pub(crate) fn reach(&self, place: Place, job: i64, attempt: i64) {
+        let mut state = self.lock();
+        if state.armed != Some(place) {
+            return;
+        }
+        state.armed = None;
+        state.waiting += 1;
+        let ticket = state.waiting;
+        say(&Said::At { place, job, attempt });
+        while state.gone < ticket {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The same for a handler, which must not block the runtime.
+    pub(crate) async fn reach_async(self: &Arc<Self>, place: Place, job: i64, attempt: i64) {
+        if self.lock().armed != Some(place) {
+            return;
+        }
+        let gates = Arc::clone(self);
+        // The thread of a gate cannot panic; if the runtime is going away, so is the handler.
+        let _ = tokio::task::spawn_blocking(move || gates.reach(place, job, attempt)).await;
+    }
+}
+
+/// Writes one line to the supervisor, whole.
+pub(crate) fn say(said: &Said) {
+    let Ok(mut line) = serde_json::to_string(said) else { return };
+    line.push('\n');
+    let mut out = std::io::stdout().lock();
+    // A supervisor that is gone is noticed at standard input.
+    let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+}

@@ -1,0 +1,242 @@
+//! What the parts of a run share: what was enqueued, what workers were told, what was done to them, and what was found.
+//! It refuses to do anything by itself.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use time::OffsetDateTime;
+use tokio::sync::watch;
+use turno::{JobId, State};
+
+use crate::effects::Sinks;
+use crate::engine::Database;
+use crate::options::{Fault, Options};
+use crate::story::{Expiry, Struck, Told, Violation};
+
+/// More of them say nothing new.
+const VIOLATIONS_MAX: usize = 50;
+
+/// How a job ended, as far as it must never change again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) state: State,
+    pub(crate) attempt: i64,
+    pub(crate) finished_at: Option<OffsetDateTime>,
+}
+
+/// What was done to the workers of one label, or to all.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Excuses(Vec<(OffsetDateTime, OffsetDateTime)>);
+
+impl Excuses {
+    fn cover(&self, from: OffsetDateTime, to: OffsetDateTime) -> bool {
+        self.0.iter().any(|(since, until)| *since <= to && *until >= from)
+    }
+}
+
+/// What is known of the jobs.
+#[derive(Debug, Default)]
+pub(crate) struct Model {
+    /// Jobs that have not ended, as far as anybody has looked.
+    pub(crate) open: BTreeSet<JobId>,
+    pub(crate) ended: HashMap<JobId, Ended>,
+    pub(crate) enqueued: u64,
+    /// Enqueues whose answer was lost, and which were repeated until it came.
+    pub(crate) lost_answers: u64,
+    pub(crate) cancel_asked: HashSet<JobId>,
+    pub(crate) told: HashMap<i64, Vec<Told>>,
+    pub(crate) struck: HashMap<i64, Vec<Struck>>,
+    /// Attempts that stood still after their effect, and so must have a late result if their lease was reaped.
+    pub(crate) late: Vec<(i64, i64, String)>,
+    /// Attempts whose row was locked on purpose: theirs are the only leases that may end by it.
+    pub(crate) held: HashSet<(i64, i64)>,
+}
+
+/// What the report counts.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) injected: BTreeMap<(Fault, String), u64>,
+    pub(crate) not_reached: BTreeMap<(Fault, String), u64>,
+    pub(crate) refused: u64,
+    pub(crate) already: u64,
+    pub(crate) forged: u64,
+    pub(crate) expired: u64,
+    pub(crate) attempts: u64,
+    pub(crate) recoveries: Vec<Duration>,
+    pub(crate) memory_max_kib: u64,
+    pub(crate) transient: u64,
+    pub(crate) workers_started: u64,
+    pub(crate) wrong_clock_jobs: u64,
+}
+
+/// One run.
+pub(crate) struct Run {
+    pub(crate) options: Options,
+    pub(crate) database: Database,
+    pub(crate) queue: String,
+    /// How far the database's clock is ahead of this process's.
+    pub(crate) clock_offset: time::Duration,
+    /// Set when no more faults shall come.
+    pub(crate) calm: watch::Sender<bool>,
+    /// Set when everything shall end.
+    pub(crate) over: watch::Sender<bool>,
+    /// A transaction is held open on purpose, so slowness of others is no excuse.
+    pub(crate) holding: Mutex<u32>,
+    model: Mutex<Model>,
+    tally: Mutex<Tally>,
+    sinks: Mutex<Sinks>,
+    excuses: Mutex<HashMap<String, Excuses>>,
+    violations: Mutex<Vec<Violation>>,
+    failed: AtomicBool,
+    /// Labels of workers that were ended before the end of the run.
+    ended: Mutex<HashSet<String>>,
+}
+
+/// The label under which everybody is excused.
+pub(crate) const EVERYBODY: &str = "";
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Run {
+    pub(crate) fn new(
+        options: Options,
+        database: Database,
+        clock_offset: time::Duration,
+        sinks: Sinks,
+    ) -> Arc<Self> {
+        Arc::new(Run {
+            queue: format!("torture-{}-{}-{:x}", options.seed, std::process::id(), fastrand::u32(..)),
+            options,
+            database,
+            clock_offset,
+            calm: watch::Sender::new(false),
+            over: watch::Sender::new(false),
+            holding: Mutex::default(),
+            model: Mutex::default(),
+            tally: Mutex::default(),
+            sinks: Mutex::new(sinks),
+            excuses: Mutex::default(),
+            violations: Mutex::default(),
+            failed: AtomicBool::new(false),
+            ended: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn model(&self) -> MutexGuard<'_, Model> {
+        lock(&self.model)
+    }
+
+    pub(crate) fn tally(&self) -> MutexGuard<'_, Tally> {
+        lock(&self.tally)
+    }
+
+    pub(crate) fn sinks(&self) -> MutexGuard<'_, Sinks> {
+        lock(&self.sinks)
+    }
+
+    pub(crate) fn violations(&self) -> Vec<Violation> {
+        lock(&self.violations).clone()
+    }
+
+    /// Now, on the database's clock, as well as it can be known from here.
+    pub(crate) fn now(&self) -> OffsetDateTime {
+        OffsetDateTime::from(SystemTime::now()) + self.clock_offset
+    }
+
+    pub(crate) fn is_calm(&self) -> bool {
+        *self.calm.borrow()
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        *self.over.borrow()
+    }
+
+    /// Comes back after this long, or when `over` is set.
+    pub(crate) async fn pause(&self, time: Duration) {
+        let mut over = self.over.subscribe();
+        // The sender lives in this very struct.
+        let _ = tokio::time::timeout(time, over.wait_for(|over| *over)).await;
+    }
+
+    /// Comes back after this long, or when no more faults shall come.
+    pub(crate) async fn pause_until_calm(&self, time: Duration) {
+        let mut calm = self.calm.subscribe();
+        let _ = tokio::time::timeout(time, calm.wait_for(|calm| *calm)).await;
+    }
+
+    /// Notes that something is not as it must be.
+    pub(crate) fn violation(&self, check: &'static str, text: impl Into<String>, story: Vec<String>) {
+        self.failed.store(true, Ordering::SeqCst);
+        let mut violations = lock(&self.violations);
+        if violations.len() < VIOLATIONS_MAX {
+            violations.push(Violation { check, text: text.into(), story });
+        }
+        drop(violations);
+        if self.options.stop_early {
+            self.calm.send_replace(true);
+            self.over.send_replace(true);
+        }
+    }
+
+    /// Notes that a worker of this label has ended.
+    pub(crate) fn note_ended(&self, worker: &str) {
+        lock(&self.ended).insert(worker.to_owned());
+    }
+
+    /// Whether the worker has ended, with whatever it had not told yet.
+    pub(crate) fn was_ended(&self, worker: &str) -> bool {
+        lock(&self.ended).contains(worker)
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::SeqCst)
+    }
+
+    /// From now on until `for_` from now, leases of this worker may end: something was done to it.
+    pub(crate) fn excuse(&self, worker: &str, before: Duration, for_: Option<Duration>) {
+        let now = self.now();
+        let until = for_.map_or(now + time::Duration::days(1), |for_| now + for_);
+        lock(&self.excuses).entry(worker.to_owned()).or_default().0.push((now - before, until));
+    }
+
+    /// Whether something was done to this worker, or to all, while it held the lease.
+    pub(crate) fn is_excused(&self, expiry: &Expiry) -> bool {
+        let excuses = lock(&self.excuses);
+        [expiry.worker.as_str(), EVERYBODY]
+            .into_iter()
+            .filter_map(|label| excuses.get(label))
+            .any(|excuses| excuses.cover(expiry.from, expiry.to))
+    }
+
+    pub(crate) fn count_injected(&self, fault: Fault, place: &str) {
+        *self.tally().injected.entry((fault, place.to_owned())).or_default() += 1;
+    }
+
+    pub(crate) fn count_not_reached(&self, fault: Fault, place: &str) {
+        *self.tally().not_reached.entry((fault, place.to_owned())).or_default() += 1;
+    }
+
+    /// Notes a fault that struck while this attempt was held.
+    pub(crate) fn note_struck(&self, job: i64, attempt: i64, fault: Fault, place: &str) {
+        let struck = Struck { attempt, fault, place: place.to_owned(), at: self.now() };
+        self.model().struck.entry(job).or_default().push(struck);
+    }
+
+    /// Notes what somebody was told about a settle.
+    pub(crate) fn note_told(&self, job: i64, told: Told) {
+        use crate::protocol::Answer;
+        let mut tally = self.tally();
+        match told.status {
+            Answer::Refused | Answer::Gone if told.rogue => tally.forged += 1,
+            Answer::Refused | Answer::Gone => tally.refused += 1,
+            Answer::Already => tally.already += 1,
+            Answer::Done => {}
+        }
+        drop(tally);
+        self.model().told.entry(job).or_default().push(told);
+    }
+}
