@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use regex::Regex;
 use syn::spanned::Spanned;
@@ -358,11 +359,15 @@ fn rules() -> BTreeSet<String> {
     found
 }
 
+/// The line breaks of comments, so that a citation may go on in the next line.
+static FOLDS: LazyLock<Regex> = LazyLock::new(|| regex(r"\n\s*(?:///?!?|--)[ \t]*"));
+static CITATION: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"\b[Rr]ules?:?\s+((?:[A-Z]\d+\b(?:,\s+and\s+|,\s*|\s+and\s+|\.\.)?)+)"));
+
 /// The rules that a text cites, as `rule E4`, `Rules E4, E5 and C1` or `Rules: E4, E5`. A range cites its two ends.
 fn citations(text: &str) -> Vec<String> {
-    let unfolded = regex(r"\n\s*(?:///?!?|--)[ \t]*").replace_all(text, " ");
-    let cite = regex(r"\b[Rr]ules?:?\s+((?:[A-Z]\d+\b(?:,\s+and\s+|,\s*|\s+and\s+|\.\.)?)+)");
-    let lists: Vec<String> = cite.captures_iter(&unfolded).map(|found| found[1].to_owned()).collect();
+    let unfolded = FOLDS.replace_all(text, " ");
+    let lists: Vec<String> = CITATION.captures_iter(&unfolded).map(|found| found[1].to_owned()).collect();
     lists.iter().flat_map(|list| list.split(|c: char| !c.is_alphanumeric())).filter_map(rule_number).collect()
 }
 
