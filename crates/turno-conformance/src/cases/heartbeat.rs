@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use turno_contract::{
-    Beat, CancelAnswer, ErrorKind, HeartbeatAnswer, JobId, Proof, Retry, State, Verb, limits,
+    Beat, CancelAnswer, ErrorKind, HeartbeatAnswer, JobId, Proof, Retry, SettledStatus, State, Verb, limits,
 };
 
 use crate::Kit;
@@ -21,6 +21,7 @@ super::cases! {
         a_cancel_request_is_told_until_the_end,
         no_heartbeat_extends_a_lease_beyond_max_run_and_its_margin,
         a_heartbeat_reports_the_start_of_a_buffered_job,
+        a_heartbeat_that_races_with_the_verdict_never_calls_it_lost,
     ],
     Alone: [
         an_expired_lease_that_nobody_reaped_is_renewed,
@@ -183,6 +184,27 @@ async fn a_heartbeat_reports_the_start_of_a_buffered_job(kit: Kit) {
     let second = starts[1].expect("its start was reported");
     assert!(second >= minute * 2 && second < minute * 3, "{second}: the first report counts");
     assert_eq!(starts[2], None, "nobody reported its start");
+}
+
+/// Rules H1, S4: a worker that hears "lost" stops a handler that has just succeeded.
+async fn a_heartbeat_that_races_with_the_verdict_never_calls_it_lost(kit: Kit) {
+    for round in 0..60 {
+        let proof = kit.running_one().await.proof;
+        let beats = (0..3).map(|_| {
+            let kit = kit.clone();
+            tokio::spawn(async move { kit.beat(proof).await })
+        });
+        let beats: Vec<_> = beats.collect();
+        let settled = match round % 3 {
+            0 => kit.complete(proof).await,
+            1 => kit.fail(proof, "no", Retry::Never).await,
+            _ => kit.release(proof, Some(Duration::from_secs(1000))).await,
+        };
+        assert_eq!(settled.status, SettledStatus::Done, "{settled:?}");
+        for beat in beats {
+            assert_ne!(within("a heartbeat", beat).await.unwrap(), HeartbeatAnswer::Lost, "round {round}");
+        }
+    }
 }
 
 /// Rule H1.

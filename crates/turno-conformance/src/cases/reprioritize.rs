@@ -13,6 +13,7 @@ super::cases! {
         a_scheduled_job_has_its_new_priority_when_it_is_due,
         a_running_job_has_its_new_priority_when_it_is_given_back,
         an_ended_job_is_a_conflict,
+        a_job_that_ends_meanwhile_is_still_found,
         priorities_outside_the_limits_are_refused,
     ],
 }
@@ -78,6 +79,19 @@ async fn an_ended_job_is_a_conflict(kit: Kit) {
     }
     for id in [JobId(0), JobId(i64::MAX)] {
         refused_as(kit.backend().reprioritize(id, 1).await, ErrorKind::NotFound);
+    }
+}
+
+/// Rule P4.
+async fn a_job_that_ends_meanwhile_is_still_found(kit: Kit) {
+    for round in 0..40 {
+        let proof = kit.running_one().await.proof;
+        let backend = kit.backend_shared();
+        let change = tokio::spawn(async move { backend.reprioritize(proof.job, 7).await });
+        assert_eq!(kit.complete(proof).await.status, turno_contract::SettledStatus::Done);
+        if let Err(error) = change.await.unwrap() {
+            assert_eq!(error.kind(), ErrorKind::Conflict, "round {round}: {error:?}");
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use turno_contract::{ErrorKind, JobId, Retry, SettledStatus, State, Verb};
+use turno_contract::{CancelAnswer, ErrorKind, JobId, Retry, SettledStatus, State, Verb};
 
 use crate::Kit;
 use crate::kit::{assert_done, assert_near, assert_refused, refused_as};
@@ -15,6 +15,7 @@ super::cases! {
         a_retried_job_has_its_unique_key_again,
         proofs_from_before_the_retry_stay_worthless,
         retries_at_once_have_one_winner,
+        whoever_asks_during_a_retry_finds_the_job,
     ],
 }
 
@@ -128,5 +129,29 @@ async fn retries_at_once_have_one_winner(kit: Kit) {
         let job = kit.claim_one().await;
         assert_eq!(job.proof.job, id);
         kit.complete(job.proof).await;
+    }
+}
+
+/// Rules P1, P3, S6: the job moves from one table to the other, and is never in none of them.
+async fn whoever_asks_during_a_retry_finds_the_job(kit: Kit) {
+    for round in 0..40 {
+        let old = kit.dead_one(kit.new_job()).await.proof;
+        let id = old.job;
+        let (backend, other) = (kit.backend_shared(), kit.clone());
+        let retry = tokio::spawn(async move { backend.retry(id).await });
+        let late = tokio::spawn(async move { other.complete(old).await });
+        let other = kit.clone();
+        let record = tokio::spawn(async move { other.job(id).await.state });
+        let backend = kit.backend_shared();
+        let cancel = tokio::spawn(async move { backend.cancel(id, false).await });
+        let (retry, cancel) = (retry.await.unwrap(), cancel.await.unwrap());
+        retry.unwrap_or_else(|error| panic!("round {round}: {error:?}"));
+        let cancel = cancel.unwrap_or_else(|error| panic!("round {round}: {error:?}"));
+        let end = if cancel == CancelAnswer::Cancelled { State::Cancelled } else { State::Ready };
+        assert!(matches!(cancel, CancelAnswer::Cancelled | CancelAnswer::TooLate(State::Dead)), "{cancel:?}");
+        assert_eq!(late.await.unwrap().status, SettledStatus::Refused, "round {round}");
+        record.await.unwrap();
+        assert_eq!(kit.state(id).await, end);
+        kit.backend().cancel(id, false).await.unwrap();
     }
 }
