@@ -1,0 +1,22 @@
+-- job_records: everything known about unfinished and ended jobs, in one shape and without tokens.
+-- Takes: ids as a JSON array. Returns: a row for each that exists, newest id first.
+-- Raises: nothing
+-- Transaction: any
+-- Writes: nothing
+-- Locks: none
+-- Rules: O6
+CREATE PROCEDURE turno.job_records(IN p_ids LONGTEXT)
+BEGIN
+    SELECT j.id, CONVERT(j.queue USING utf8mb4) AS queue, CONVERT(j.kind USING utf8mb4) AS kind, j.state, j.payload, j.priority,
+           j.attempt, j.failures, j.max_attempts, j.max_run_ms, LOWER(HEX(j.operation_id)) AS operation_id,
+           CONVERT(j.unique_key USING utf8mb4) AS unique_key, j.created_at, j.run_at, CONVERT(j.worker USING utf8mb4) AS worker,
+           j.claimed_at, j.lease_until, j.cancel_requested_at, NULL AS finished_at, NULL AS result,
+           (SELECT a.error FROM turno.attempt a WHERE a.job_id = j.id ORDER BY a.attempt DESC LIMIT 1) AS error
+    FROM JSON_TABLE(p_ids, '$[*]' COLUMNS (id BIGINT PATH '$')) r STRAIGHT_JOIN turno.job j ON j.id = r.id
+    UNION ALL
+    SELECT f.id, CONVERT(f.queue USING utf8mb4), CONVERT(f.kind USING utf8mb4), f.outcome, f.payload, f.priority, f.attempt,
+           f.failures, f.max_attempts, f.max_run_ms, LOWER(HEX(f.operation_id)), CONVERT(f.unique_key USING utf8mb4),
+           f.created_at, f.run_at, CONVERT(f.worker USING utf8mb4), f.claimed_at, NULL, NULL, f.finished_at, f.result, f.error
+    FROM JSON_TABLE(p_ids, '$[*]' COLUMNS (id BIGINT PATH '$')) r STRAIGHT_JOIN turno.finished_job f ON f.id = r.id
+    ORDER BY 1 DESC;
+END

@@ -1,0 +1,39 @@
+-- reprioritize: changes the priority of an unfinished job; its due time stays.
+-- Takes: the job; the priority, -1000..1000.
+-- Returns: nothing.
+-- Raises: TU001; TU005 if there is no such job; TU006 if it has ended
+-- Transaction: joins the caller's, or owns its own
+-- Writes: job
+-- Locks: the job's row
+-- Rules: P4
+CREATE PROCEDURE turno.reprioritize(IN p_job BIGINT, IN p_priority BIGINT)
+BEGIN
+    DECLARE v_own BOOLEAN;
+    DECLARE v_queue VARBINARY(200);
+    DECLARE v_step BIGINT;
+    DECLARE v_ended VARCHAR(9);
+    DECLARE EXIT HANDLER FOR 1213 RESIGNAL;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        CALL turno.undo_work(v_own);
+        RESIGNAL;
+    END;
+    IF p_priority IS NULL OR p_priority NOT BETWEEN -1000 AND 1000 THEN
+        CALL turno.raise_error(31001, CONCAT('priority ', COALESCE(p_priority, 'NULL'), ' is not in -1000..1000'));
+    END IF;
+    CALL turno.begin_work(v_own);
+    -- Looked for without a lock first: locking an absent row would stop every enqueue under REPEATABLE READ.
+    IF EXISTS (SELECT 1 FROM turno.job j WHERE j.id = p_job) THEN
+        SELECT j.queue INTO v_queue FROM turno.job j WHERE j.id = p_job FOR UPDATE;
+    END IF;
+    IF v_queue IS NULL THEN
+        CALL turno.ended_as(p_job, v_ended);
+        CALL turno.raise_error(31006, CONCAT('job ', p_job, ' has ended as ', v_ended));
+    END IF;
+    SET v_step = (SELECT COALESCE(q.aging_ms * 1000, 4503599627370496) FROM turno.queue q WHERE q.queue IN (v_queue, '')
+                  ORDER BY q.queue DESC LIMIT 1);
+    UPDATE turno.job j
+    SET j.rank = IF(j.state = 'ready', j.run_at + p_priority * v_step, j.rank), j.priority = p_priority
+    WHERE j.id = p_job;
+    CALL turno.end_work(v_own);
+END
