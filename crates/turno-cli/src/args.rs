@@ -3,6 +3,7 @@
 use clap::{CommandFactory, Parser, Subcommand};
 use turno::BoxedBackend;
 
+use crate::bench;
 use crate::commands::{
     audit, completions, enqueue, held, job, maintain, migrate, queue, refused, sql, stats, torture, work,
 };
@@ -74,6 +75,8 @@ pub enum Command {
     Refused(refused::Args),
     /// Show the jobs that a claim's token holds
     Held(held::Args),
+    /// Measure this installation, and the same raw work without turno
+    Bench(bench::Args),
     /// Create or update the schema
     Migrate(migrate::Args),
     /// Print the statements or the routine of one operation
@@ -132,6 +135,7 @@ pub async fn dispatch(app: &mut App, command: Command) -> anyhow::Result<Exit> {
         Command::Promote(args) => maintain::promote(app, args).await,
         Command::Refused(args) => refused::run(app, args).await,
         Command::Held(args) => held::run(app, args).await,
+        Command::Bench(args) => bench::run(app, args).await,
         Command::Migrate(args) => migrate::run(app, args).await,
         Command::Sql(args) => sql::run(app, args).await,
         Command::Completions(args) => completions::run(args, &mut Cli::command()),

@@ -14,6 +14,7 @@ use crate::args::{App, Cli};
 use crate::exit::Exit;
 
 mod args;
+mod bench;
 mod child;
 mod commands;
 mod db;

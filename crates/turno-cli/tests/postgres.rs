@@ -14,11 +14,12 @@ type Test = fn(&str);
 
 fn main() -> ExitCode {
     let url = std::env::var("TURNO_TEST_POSTGRES_URL").ok().filter(|url| !url.is_empty());
-    let tests: [(&str, Test); 4] = [
+    let tests: [(&str, Test); 5] = [
         ("a_missing_schema_is_a_clear_error", a_missing_schema_is_a_clear_error),
         ("run_works_lines_and_goes_on", run_works_lines_and_goes_on),
         ("every_command_answers", every_command_answers),
         ("a_role_without_the_right_is_its_own_status", a_role_without_the_right_is_its_own_status),
+        ("a_benchmark_answers_and_leaves_nothing", a_benchmark_answers_and_leaves_nothing),
     ];
     let trial = |(name, test): (&str, Test)| {
         let server = url.clone();
@@ -200,4 +201,33 @@ fn a_role_without_the_right_is_its_own_status(server: &str) {
             assert!(!answer.error_line().contains("s3cret"), "{answer:?}");
         }
     }
+}
+
+fn a_benchmark_answers_and_leaves_nothing(server: &str) {
+    let database = Database::with_schema(server);
+    let sizes = [
+        "--jobs=300",
+        "--rounds=1",
+        "--deep=600",
+        "--held=600",
+        "--wakes=2",
+        "--running=20",
+        "--watch=200ms",
+    ];
+    let answer = database.call(&[&["bench", "--json"], &sizes[..]].concat());
+    assert_eq!(answer.status, Some(0), "{answer:?}");
+    let figures = answer.documents();
+    for workload in ["W1", "W2", "W3", "W4", "W5", "W6", "W7", "mix"] {
+        let mut of_it = figures.iter().filter(|figure| figure["workload"] == workload).peekable();
+        assert!(of_it.peek().is_some(), "{workload} says nothing: {figures:?}");
+        assert!(of_it.all(|figure| figure["value"].as_f64().is_some_and(f64::is_finite)), "{figures:?}");
+    }
+    assert!(figures.iter().filter(|figure| figure["workload"] == "W4").count() == 3, "{figures:?}");
+    let queues = database.call(&["queue", "list", "--json"]);
+    assert!(!queues.out.contains("turno-bench"), "{queues:?}");
+    // The floor's schema is gone as well: where one stands that the benchmark did not make, it stops.
+    execute(&database.url, "CREATE SCHEMA turno_floor");
+    let refused = database.call(&["bench", "W1"]);
+    assert_eq!(refused.status, Some(3), "{refused:?}");
+    execute(&database.url, "DROP SCHEMA turno_floor");
 }

@@ -1,0 +1,1 @@
+COPY turno_floor.bare (id, queue, kind, payload) FROM STDIN

@@ -1,0 +1,1 @@
+COPY turno_floor.lease (id, rank, payload) FROM STDIN

@@ -1,0 +1,1 @@
+COPY turno_floor.same (id, queue, kind, payload, state, rank) FROM STDIN

@@ -1,0 +1,1 @@
+INSERT INTO lease (id, rank, payload) VALUES (?1, ?1, ?2)

@@ -1,0 +1,27 @@
+//! W1: enqueue in bulk, against COPY (or a prepared INSERT) into the same table and into a bare one.
+
+use super::Bench;
+use super::figure::{Figure, Spread};
+use super::kit::{queue, rate};
+
+impl Bench<'_> {
+    /// Runs W1.
+    pub(super) async fn enqueue(&mut self) -> anyhow::Result<()> {
+        let n = self.sizes.jobs;
+        let queue = queue("enqueue");
+        let (mut bare, mut same, mut ours) = (Vec::new(), Vec::new(), Vec::new());
+        bare.push(rate(n, self.floor.insert_bare(n).await?));
+        same.push(rate(n, self.floor.insert_same(n).await?));
+        for _ in 0..self.sizes.rounds {
+            ours.push(rate(n, self.fill(&queue, n, None).await?));
+            self.floor.clear().await?;
+            bare.push(rate(n, self.floor.insert_bare(n).await?));
+            same.push(rate(n, self.floor.insert_same(n).await?));
+        }
+        let ours = Spread::of(&ours);
+        let name = "enqueue in bulk";
+        let figure = Figure::spread("W1", name, ours, "jobs/s");
+        self.print(&figure.clone().floor("insert into the same table", Spread::of(&same)).at_least(0.8))?;
+        self.print(&figure.floor("insert into a bare table", Spread::of(&bare)).at_least(0.25))
+    }
+}
