@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
-use turno::{JobFilter, State};
+use turno::{Engine, JobFilter, JobId, State};
 
 use crate::plan::{Step, Target, Timed};
 use crate::protocol::{Place, Told};
@@ -38,6 +38,10 @@ pub(crate) async fn inject(field: Arc<Field>, plan: Vec<Timed>) {
         let field = Arc::clone(&field);
         steps.spawn(async move { field.take(step).await });
         while steps.try_join_next().is_some() {}
+    }
+    if field.run.is_over() {
+        // Nobody is interested any more; what was stopped goes on in the calm.
+        steps.abort_all();
     }
     while steps.join_next().await.is_some() {}
 }
@@ -162,6 +166,10 @@ impl Field {
 
     async fn strike(&self, target: Target, strike: Strike) -> bool {
         let Some((proxy, _)) = self.target(target) else { return false };
+        let _striking = proxy.striking.lock().await;
+        if self.run.is_calm() {
+            return false;
+        }
         let struck = proxy.arm(strike);
         if !matches!(tokio::time::timeout(PATIENCE, struck).await, Ok(Ok(()))) {
             proxy.disarm();
@@ -173,6 +181,9 @@ impl Field {
     }
 
     async fn weather(&self, target: Target, weather: Weather, ms: u64) -> bool {
+        if self.run.database.backend.engine() == Engine::Sqlite {
+            return self.lock_file(ms).await;
+        }
         let Some((proxy, label)) = self.target(target) else { return false };
         let time = Duration::from_millis(ms);
         self.excuse(label.as_deref(), time);
@@ -186,6 +197,14 @@ impl Field {
         let label = self.target(target).and_then(|(_, label)| label);
         self.excuse(label.as_deref(), Duration::ZERO);
         true
+    }
+
+    /// What slowness is to a file: somebody else writes, so nobody can. Short, since it takes heartbeats with it.
+    async fn lock_file(&self, ms: u64) -> bool {
+        let Ok(held) = self.run.database.hold_row(JobId(0)).await else { return false };
+        let time = Duration::from_millis(ms).min(self.run.options.lease / 5);
+        tokio::time::sleep(time).await;
+        held.release().await.is_ok()
     }
 
     async fn terminate(&self, target: Target) -> bool {

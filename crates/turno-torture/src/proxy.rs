@@ -60,6 +60,8 @@ impl Shared {
 pub(crate) struct Proxy {
     /// The database's URL, through it.
     pub(crate) url: String,
+    /// One strike at a time: who holds this may arm one.
+    pub(crate) striking: tokio::sync::Mutex<()>,
     shared: Arc<Shared>,
 }
 
@@ -76,7 +78,7 @@ impl Proxy {
         let (weather, broken) = (watch::Sender::new(Weather::Clear), watch::Sender::new(0));
         let shared = Arc::new(Shared { server, armed: Mutex::default(), weather, broken });
         tokio::spawn(accept(listener, Arc::clone(&shared)));
-        Ok(Proxy { url, shared })
+        Ok(Proxy { url, striking: tokio::sync::Mutex::default(), shared })
     }
 
     /// Arms a fault; the receiver hears when it has struck.

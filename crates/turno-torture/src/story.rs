@@ -155,6 +155,11 @@ impl Story {
             let text = format!("dead with {} of {} failures", self.record.failures, self.record.max_attempts);
             found.push(("budget", text));
         }
+        let work = self.record.payload.as_deref().and_then(|text| serde_json::from_str::<Work>(text).ok());
+        if self.record.state == State::Succeeded && work.is_some_and(|work| self.record.failures < work.fails)
+        {
+            found.push(("budget", "it succeeded before it had failed as often as it was asked to".into()));
+        }
         let outcome =
             self.record.result.as_deref().and_then(|text| serde_json::from_str::<Outcome>(text).ok());
         if self.record.state == State::Succeeded {

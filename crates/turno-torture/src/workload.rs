@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use time::OffsetDateTime;
 use turno::{
-    Beat, ClaimRequest, Claimed, Completion, Enqueued, Error, Failure, HeartbeatAnswer, JobFilter, JobId,
-    NewJob, Proof, Queue, Release, Result, Retry, SettledStatus, State, Token, Verb,
+    Beat, BoxedBackend, ClaimRequest, Claimed, Completion, Enqueued, Error, Failure, HeartbeatAnswer,
+    JobFilter, JobId, NewJob, Proof, Release, Result, Retry, SettledStatus, State, Token, Verb,
 };
 
 use crate::engine::Database;
@@ -19,14 +19,12 @@ use crate::story::Told;
 /// Failure budget of jobs that shall survive what is done to their workers.
 const PATIENT_ATTEMPTS: u32 = 50;
 /// Jobs that are open at the same time, for every handler there is.
-const OPEN_PER_HANDLER: usize = 4;
-/// How long one enqueue is repeated before it is begun anew.
-const ENQUEUE_PATIENCE: Duration = Duration::from_secs(3);
-
+const OPEN_PER_HANDLER: usize = 2;
 /// Enqueues until calm; whatever was not answered is repeated until it is.
 pub(crate) async fn produce(run: Arc<Run>, database: Database, producer: u64) {
     let mut random = fastrand::Rng::with_seed(run.options.seed.wrapping_mul(31).wrapping_add(producer));
-    let queue = Queue::new(database.backend.clone(), run.queue.clone()).patience(ENQUEUE_PATIENCE);
+    // Not through `Queue`, which repeats by itself: here each lost answer is counted.
+    let backend = database.backend;
     let open_max = run.options.workers * CONCURRENCY * OPEN_PER_HANDLER;
     let mut number = 0;
     while !run.is_calm() {
@@ -40,10 +38,10 @@ pub(crate) async fn produce(run: Arc<Run>, database: Database, producer: u64) {
                 draw(&run, &mut random, &format!("{producer}-{number}"))
             })
             .collect();
-        let Some(answers) = enqueue(&run, &queue, &jobs).await else { return };
+        let Some(answers) = enqueue(&run, &backend, &jobs).await else { return };
         note(&run, &jobs, &answers);
         if random.u8(0..4) == 0 {
-            repeat(&run, &queue, &jobs, &answers).await;
+            repeat(&run, &backend, &jobs, &answers).await;
         }
         run.pause_until_calm(Duration::from_millis(random.u64(5..60))).await;
     }
@@ -91,9 +89,9 @@ fn draw(run: &Run, random: &mut fastrand::Rng, key: &str) -> NewJob {
 }
 
 /// Repeats until there is an answer; `None` if the run is over.
-async fn enqueue(run: &Run, queue: &Queue, jobs: &[NewJob]) -> Option<Vec<Enqueued>> {
+async fn enqueue(run: &Run, backend: &BoxedBackend, jobs: &[NewJob]) -> Option<Vec<Enqueued>> {
     loop {
-        match queue.enqueue_many(jobs).await {
+        match backend.enqueue(jobs).await {
             Ok(answers) => return Some(answers),
             Err(error) if error.is_transient() || error.outcome_is_unknown() => {
                 if error.outcome_is_unknown() {
@@ -131,8 +129,8 @@ fn note(run: &Run, jobs: &[NewJob], answers: &[Enqueued]) {
 }
 
 /// The same keys again must answer the same ids, and create nothing.
-async fn repeat(run: &Run, queue: &Queue, jobs: &[NewJob], answers: &[Enqueued]) {
-    let Some(again) = enqueue(run, queue, jobs).await else { return };
+async fn repeat(run: &Run, backend: &BoxedBackend, jobs: &[NewJob], answers: &[Enqueued]) {
+    let Some(again) = enqueue(run, backend, jobs).await else { return };
     for (before, after) in answers.iter().zip(&again) {
         if before.id != after.id || after.created {
             let text = format!(
