@@ -18,6 +18,11 @@ pub trait Rig: Send + Sync + 'static {
     /// The full name of one of turno's tables in SQL: `turno.job`, `turno_job`.
     fn table(&self, name: &str) -> String;
 
+    /// The name of a column as it stands in SQL: an engine that reserves the word quotes it.
+    fn column(&self, name: &str) -> String {
+        name.to_owned()
+    }
+
     /// Moves every timestamp of this queue's rows in `job`, `finished_job`, `attempt` and `refused` into the past, and
     /// `rank` with them (by as many microseconds, where it is not NULL). This is how time passes in the cases.
     async fn age(&self, queue: &str, by: Duration);

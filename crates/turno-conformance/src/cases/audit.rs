@@ -46,20 +46,21 @@ async fn a_job_in_every_state_is_in_order(kit: Kit) {
 /// Rule V3.
 async fn a_rank_that_fits_no_place_is_found(kit: Kit) {
     let id = kit.enqueue_one().await;
-    if kit.update_job(id, "rank = rank + 1000000").await.is_err() {
-        return;
-    }
+    let rank = kit.rig().column("rank");
+    kit.update_job(id, &format!("{rank} = {rank} + 1000000")).await.unwrap();
     let found = findings(&kit).await;
     assert!(found.iter().any(|finding| finding.example == Some(id) && finding.rows >= 1), "{found:?}");
     assert!(found.iter().all(|finding| !finding.check.is_empty() && !finding.meaning.is_empty()));
-    kit.update_job(id, "rank = rank - 1000000").await.unwrap();
+    kit.update_job(id, &format!("{rank} = {rank} - 1000000")).await.unwrap();
     assert_eq!(findings(&kit).await, vec![]);
 }
 
 /// Rule V3.
 async fn a_key_that_stands_for_nothing_is_found_or_refused(kit: Kit) {
-    let (table, queue) = (kit.table("enqueue_key"), quoted(kit.queue()));
-    let sql = format!("INSERT INTO {table} (queue, key, job_id) VALUES ({queue}, 'k', 9223372036854775800)");
+    let (table, queue, key) = (kit.table("enqueue_key"), quoted(kit.queue()), kit.rig().column("key"));
+    let sql =
+        format!("INSERT INTO {table} (queue, {key}, job_id) VALUES ({queue}, 'k', 9223372036854775800)");
+    // An engine may refuse the row by a foreign key; if it does not, the audit must find it.
     if kit.rig().execute(&sql).await.is_err() {
         return;
     }

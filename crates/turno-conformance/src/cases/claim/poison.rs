@@ -46,7 +46,7 @@ async fn extreme_numbers_at_the_head_stop_no_claim(kit: Kit) {
         for value in
             ["-9223372036854775808", "9223372036854775807", "2147483647", "32767", "255", "-1", "NULL"]
         {
-            behind_a_poisoned_head(&kit, &format!("{column} = {value}")).await;
+            behind_a_poisoned_head(&kit, &format!("{} = {value}", kit.rig().column(column))).await;
         }
     }
     assert_eq!(kit.count("job", "1 = 1").await, 0, "a poisoned row is left");
