@@ -11,9 +11,14 @@ const SCHEMES: &[&str] = &[
     "postgres://",
     #[cfg(feature = "postgres")]
     "postgresql://",
+    #[cfg(feature = "mysql")]
+    "mysql://",
+    #[cfg(feature = "mysql")]
+    "mariadb://",
 ];
 
-/// Connects to the database that the URL names: `sqlite:jobs.db`, `postgres://user@host/database`.
+/// Connects to the database that the URL names: `sqlite:jobs.db`, `postgres://user@host/database`,
+/// `mysql://user@host/`, `mariadb://user@host/`.
 ///
 /// The schema is neither created nor changed: [`Backend::migrate`](turno_contract::Backend::migrate) does that.
 /// Errors: `InvalidArgument` if no engine of this build has the URL's scheme; else what the engine answers.
@@ -29,6 +34,8 @@ pub async fn connect(url: &str) -> Result<BoxedBackend> {
         "postgres" | "postgresql" => {
             Ok(std::sync::Arc::new(turno_postgres::PostgresBackend::connect(url).await?))
         }
+        #[cfg(feature = "mysql")]
+        "mysql" | "mariadb" => Ok(std::sync::Arc::new(turno_mysql::MysqlBackend::connect(url).await?)),
         _ => Err(unknown_scheme(url)),
     }
 }

@@ -71,7 +71,7 @@ pub(super) struct Claims {
     /// Whether the doorbell rang while a claim was on its way, which may have looked before.
     rung: bool,
     announced_until: Option<Instant>,
-    /// Whether the last sweep found nothing at all.
+    /// Whether it sleeps since its last look at everything found nothing at all.
     pub(super) drained: bool,
 }
 
@@ -192,19 +192,19 @@ impl Claims {
         } else if std::mem::take(&mut self.rung) {
             (self.phase, self.next_at) = (Phase::Busy, now + self.floor());
         } else {
-            self.drained = claimed.jobs.is_empty();
-            self.rest(claimed.next_due_in, now);
+            self.rest(claimed, now);
         }
     }
 
     /// A sweep came back short: sleep, but never before the database knows that somebody sleeps.
-    fn rest(&mut self, next_due_in: Option<Duration>, now: Instant) {
+    fn rest(&mut self, claimed: &Claimed, now: Instant) {
         let covered = self.announced_until.is_some_and(|until| until > now + self.poll_max);
         if self.phase != Phase::Confirm && !covered {
             (self.phase, self.next_at) = (Phase::Announce, now);
             return;
         }
-        (self.phase, self.next_at) = (Phase::Sleeping, now + self.pause(next_due_in));
+        self.drained = claimed.jobs.is_empty();
+        (self.phase, self.next_at) = (Phase::Sleeping, now + self.pause(claimed.next_due_in));
     }
 
     /// Rule W1. The floor keeps a job that is due but cannot be had (paused, or locked by somebody) from making this

@@ -1,6 +1,7 @@
 //! Cases that need a process of their own: signals, and handlers that take the process with them. The child is this
 //! very test program, started with [`ROLE`] in its environment.
 
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,13 +10,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use turno::{Context, JobError, NewJob, State, Verb};
 
 use super::cases;
-use crate::kit::{LIMIT, until, until_state};
+use crate::kit::{LIMIT, until};
 use crate::rig::Rig;
 
 /// What the child shall be; it finds its database and queue beside it.
 const ROLE: &str = "TURNO_RUNTIME_CHILD";
 const URL: &str = "TURNO_RUNTIME_CHILD_URL";
 const QUEUE: &str = "TURNO_RUNTIME_CHILD_QUEUE";
+
+/// What a child says when a handler has started.
+const STARTED: &str = "a handler has started";
 
 cases![
     a_handler_that_kills_its_process_starts_exactly_max_attempts_times,
@@ -45,10 +49,14 @@ async fn work(role: &str, url: &str, queue: String) -> turno::Result<()> {
         _ => builder
             .shutdown_grace(Duration::from_secs(if role == "stubborn" { 600 } else { 5 }))
             .handler("obeys", |context: Context, (): ()| async move {
+                println!("{STARTED}");
                 context.cancelled().await;
                 Err::<(), _>(JobError::new("as asked"))
             })
-            .handler("ignores", |_: Context, (): ()| std::future::pending::<Result<(), JobError>>())
+            .handler("ignores", |_: Context, (): ()| async {
+                println!("{STARTED}");
+                std::future::pending::<Result<(), JobError>>().await
+            })
             .build()?,
     };
     let signals = turno::signals::shutdown_on_signals(worker.handle())?;
@@ -64,8 +72,20 @@ fn spawn(rig: &Rig, role: &str) -> Child {
         .env(URL, &rig.url)
         .env(QUEUE, &rig.queue)
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
         .spawn()
         .expect("the child starts")
+}
+
+/// Waits until the child says that so many handlers have started.
+async fn started(child: &mut Child, handlers: usize) {
+    let output = child.stdout.take().expect("its output is read once");
+    let count = tokio::task::spawn_blocking(move || {
+        let lines = BufReader::new(output).lines().map_while(Result::ok);
+        lines.filter(|line| line == STARTED).take(handlers).count()
+    });
+    let count = tokio::time::timeout(LIMIT, count).await.expect("within the limit").expect("no panic");
+    assert_eq!(count, handlers, "the child ended before its handlers started");
 }
 
 /// Waits for the child's end; a child that does not end is killed, and the case fails.
@@ -113,14 +133,13 @@ async fn a_handler_that_kills_its_process_starts_exactly_max_attempts_times(rig:
 async fn sigterm_shuts_down_gracefully_and_a_second_one_at_once(rig: Arc<Rig>) {
     let obeys = rig.enqueue("obeys", "null").await;
     let mut child = spawn(&rig, "gentle");
-    until_state(&rig, obeys, State::Running).await;
+    started(&mut child, 1).await;
     terminate(&child);
     assert!(ended(&mut child).await.success());
     assert_eq!(rig.state(obeys).await, State::Ready, "released on the way out");
     let ignores = rig.enqueue("ignores", "null").await;
     let mut child = spawn(&rig, "stubborn");
-    until_state(&rig, ignores, State::Running).await;
-    until_state(&rig, obeys, State::Running).await;
+    started(&mut child, 2).await;
     terminate(&child);
     until("the obedient one is released", || async { rig.backend.attempts(obeys).await.unwrap().len() >= 2 })
         .await;
