@@ -98,9 +98,15 @@ impl PostgresBackend {
         self.options.payload_bytes_max
     }
 
+    /// A call that never waits for rows or keys that others hold.
+    async fn call_now(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
+        self.schema_checked.get_or_try_init(|| self.check_schema()).await?;
+        self.caller.call(&self.text(sql), params, false).await
+    }
+
     async fn call(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
         self.schema_checked.get_or_try_init(|| self.check_schema()).await?;
-        self.caller.call(&self.text(sql), params).await
+        self.caller.call(&self.text(sql), params, true).await
     }
 
     async fn call_one(&self, sql: &str, params: &[Param<'_>]) -> Result<Row> {
@@ -110,7 +116,7 @@ impl PostgresBackend {
 
     async fn check_schema(&self) -> Result<()> {
         let sql = self.text("SELECT * FROM turno.schema_version()");
-        let rows = self.caller.call(&sql, &[]).await?;
+        let rows = self.caller.call(&sql, &[], false).await?;
         let row = rows
             .first()
             .ok_or_else(|| Error::new(ErrorKind::VersionMismatch, "the schema has no version"))?;
@@ -274,7 +280,7 @@ impl Backend for PostgresBackend {
             (&start, Type::INT4),
             (&from_ranks, Type::INT8_ARRAY),
         ];
-        let rows = self.call("SELECT * FROM turno.claim($1, $2, $3, $4, $5, $6, $7)", &params).await?;
+        let rows = self.call_now("SELECT * FROM turno.claim($1, $2, $3, $4, $5, $6, $7)", &params).await?;
         let next_due_in =
             rows.first().and_then(|row| row.get::<_, Option<i64>>("next_due_in_ms")).map(rows::millis);
         let jobs = rows.iter().filter(|row| row.get::<_, Option<i64>>("id").is_some());
@@ -282,7 +288,7 @@ impl Backend for PostgresBackend {
     }
 
     async fn held(&self, token: Token) -> Result<Vec<ClaimedJob>> {
-        let rows = self.call("SELECT * FROM turno.held($1)", &[(&token.as_uuid(), Type::UUID)]).await?;
+        let rows = self.call_now("SELECT * FROM turno.held($1)", &[(&token.as_uuid(), Type::UUID)]).await?;
         rows.iter().map(rows::claimed_job).collect()
     }
 
@@ -294,7 +300,7 @@ impl Backend for PostgresBackend {
             let [jobs, attempts, tokens] = proofs.params();
             let params =
                 [jobs, attempts, tokens, (&ms(lease) as _, Type::INT8), (&started as _, Type::BOOL_ARRAY)];
-            let rows = self.call("SELECT * FROM turno.heartbeat($1, $2, $3, $4, $5)", &params).await?;
+            let rows = self.call_now("SELECT * FROM turno.heartbeat($1, $2, $3, $4, $5)", &params).await?;
             answers.extend(proofs.answers(&rows, rows::heartbeat)?);
         }
         Ok(answers)
@@ -380,7 +386,7 @@ impl Backend for PostgresBackend {
 
     async fn reap(&self, limit: u32, grace: Duration) -> Result<Reaped> {
         let params: [Param<'_>; 2] = [(&(limit as i32), Type::INT4), (&ms(grace), Type::INT8)];
-        let rows = self.call("SELECT * FROM turno.reap($1, $2)", &params).await?;
+        let rows = self.call_now("SELECT * FROM turno.reap($1, $2)", &params).await?;
         let holding_for =
             rows.first().and_then(|row| row.get::<_, Option<i64>>("holding_for_ms")).map(rows::millis);
         let jobs = rows.iter().filter(|row| row.get::<_, Option<i64>>("job_id").is_some());
@@ -529,7 +535,7 @@ impl Backend for PostgresBackend {
             return Ok(());
         }
         let params: [Param<'_>; 2] = [(&queues, Type::TEXT_ARRAY), (&ms(ttl), Type::INT8)];
-        self.call("SELECT turno.wait($1, $2)", &params).await.map(drop)
+        self.call_now("SELECT turno.wait($1, $2)", &params).await.map(drop)
     }
 
     fn doorbell(&self) -> watch::Receiver<u64> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
 use futures_util::future::join3;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, Row, Statement};
@@ -28,12 +29,40 @@ pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 /// Calls routines, each in a transaction of its own.
 pub(crate) struct Caller {
     pool: Pool,
+    /// Places for patient calls.
+    patient: Semaphore,
     prepared: bool,
     /// Set once a routine found that the role's or database's default isolation is not READ COMMITTED: calls then say
     /// so explicitly. Nothing is set on the session, which a pooler may hand to somebody else.
     explicit_isolation: AtomicBool,
     /// Calls that were made again, for the metrics.
     pub(crate) retries: AtomicU64,
+}
+
+/// A connection during a call. If the call is dropped before its answer came, the connection is closed: the statement
+/// may run on, and the next call must not stand behind it.
+struct Lent(Option<deadpool_postgres::Client>);
+
+impl Lent {
+    fn new(client: deadpool_postgres::Client) -> Self {
+        Lent(Some(client))
+    }
+
+    fn client(&self) -> &deadpool_postgres::Client {
+        self.0.as_ref().expect("it is there until it is given back")
+    }
+
+    fn give_back(mut self) -> deadpool_postgres::Client {
+        self.0.take().expect("it is there until it is given back")
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(client) = self.0.take() {
+            drop(deadpool_postgres::Client::take(client));
+        }
+    }
 }
 
 /// Drives connections on the backend's own thread.
@@ -76,6 +105,7 @@ impl Caller {
         })?;
         Ok(Caller {
             pool,
+            patient: Semaphore::new(POOL_SIZE - 1),
             prepared: options.prepared,
             explicit_isolation: AtomicBool::new(false),
             retries: AtomicU64::new(0),
@@ -83,11 +113,20 @@ impl Caller {
     }
 
     /// Calls once, or again if the server rolled it back.
-    pub(crate) async fn call(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
+    ///
+    /// A patient call may wait for other people's transactions (a key that somebody is enqueueing, a row that somebody
+    /// holds), so one connection is always left for the others: a heartbeat must not stand behind it.
+    pub(crate) async fn call(&self, sql: &str, params: &[Param<'_>], patient: bool) -> Result<Vec<Row>> {
+        let _turn = match patient {
+            true => Some(self.patient.acquire().await.expect("the semaphore is never closed")),
+            false => None,
+        };
         let mut attempt = 0;
         loop {
-            let client = self.pool.get().await.map_err(from_pool)?;
-            let outcome = self.once(&client, sql, params).await;
+            let lent = Lent::new(self.pool.get().await.map_err(from_pool)?);
+            let explicit = self.explicit_isolation.load(Ordering::Relaxed);
+            let outcome = self.once(lent.client(), sql, params, explicit).await;
+            let client = lent.give_back();
             let error = match outcome {
                 Ok(rows) => return Ok(rows),
                 Err(error) => error,
@@ -95,8 +134,9 @@ impl Caller {
             attempt += 1;
             let again = attempt <= RETRIES_MAX
                 && match error.code() {
-                    Some(code) if code.code() == "TU002" => {
-                        !self.explicit_isolation.swap(true, Ordering::Relaxed)
+                    Some(code) if code.code() == "TU002" && !explicit => {
+                        self.explicit_isolation.store(true, Ordering::Relaxed);
+                        true
                     }
                     // A prepared statement from before a migration, or from another session behind a pooler.
                     Some(code) if matches!(code.code(), "0A000" | "26000") => {
@@ -111,6 +151,7 @@ impl Caller {
             }
             self.retries.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(%error, attempt, "the server rolled a call back; calling again");
+            drop(client);
             let ceiling_ms = 5u64 << attempt.min(7);
             tokio::time::sleep(Duration::from_millis(fastrand::u64(0..=ceiling_ms))).await;
         }
@@ -121,8 +162,9 @@ impl Caller {
         client: &deadpool_postgres::Client,
         sql: &str,
         params: &[Param<'_>],
+        explicit: bool,
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        if !self.explicit_isolation.load(Ordering::Relaxed) {
+        if !explicit {
             return self.query(client, sql, params).await;
         }
         // Prepared first: the three below must reach the server in this order, and do so in one round trip.

@@ -51,9 +51,9 @@ fn map(error: tokio_postgres::Error, rolled_back: ErrorKind) -> Error {
         return Error::new(ErrorKind::Internal, format!("the driver: {}", cause(&error))).with_source(error);
     };
     let (kind, message) = (kind_of(db.code(), rolled_back), message_of(db));
-    let unknown = kind == ErrorKind::Unavailable && db.code().code().starts_with("57P");
+    // 57P: the server ends the session; 08: a pooler lost the server. Either may have come after the commit.
+    let unknown = kind == ErrorKind::Unavailable && matches!(&db.code().code()[..2], "57" | "08");
     let error = Error::new(kind, message).with_source(error);
-    // A session that the server ends may have committed before.
     if unknown { error.with_outcome_unknown() } else { error }
 }
 

@@ -2,7 +2,7 @@
 //! between. Workers never do this by themselves.
 
 use sha2::{Digest, Sha256};
-use tokio_postgres::Transaction;
+use tokio_postgres::{IsolationLevel, Transaction};
 use turno_contract::{Error, ErrorKind, MigrateReport, Result};
 
 use crate::error::from_call;
@@ -34,7 +34,12 @@ pub(crate) async fn migrate(
     schema: &str,
     check: bool,
 ) -> Result<MigrateReport> {
-    let transaction = client.build_transaction().start().await.map_err(from_call)?;
+    let transaction = client
+        .build_transaction()
+        .isolation_level(IsolationLevel::ReadCommitted)
+        .start()
+        .await
+        .map_err(from_call)?;
     // Not for ever: a worker's statement ends soon, somebody's forgotten transaction does not.
     let sql = format!(
         "SET LOCAL lock_timeout = '30s'; SET LOCAL check_function_bodies = off; {}",
@@ -49,6 +54,7 @@ pub(crate) async fn migrate(
         return Err(Error::new(ErrorKind::VersionMismatch, message));
     }
     if version_before.is_none() {
+        check_encoding(&transaction).await?;
         run(&transaction, &format!("CREATE SCHEMA IF NOT EXISTS {schema}")).await?;
     }
     let installed = match version_before {
@@ -161,6 +167,16 @@ async fn run(transaction: &Transaction<'_>, sql: &str) -> Result<()> {
         };
         Error::new(error.kind(), format!("migrate: {}{hint}", error.message())).with_source(error)
     })
+}
+
+async fn check_encoding(transaction: &Transaction<'_>) -> Result<()> {
+    let row = transaction.query_one("SHOW server_encoding", &[]).await.map_err(from_call)?;
+    match row.get::<_, &str>(0) {
+        "UTF8" => Ok(()),
+        other => Err(Error::invalid(format!(
+            "the database's encoding is {other}; turno keeps text and needs UTF8"
+        ))),
+    }
 }
 
 async fn version(transaction: &Transaction<'_>, schema: &str) -> Result<Option<i64>> {

@@ -14,9 +14,6 @@ AS $$
 DECLARE
     v_bad text;
 BEGIN
-    IF cardinality(p_queues) > 100000 THEN
-        RAISE EXCEPTION 'one call enqueues at most 100000 jobs, not %', cardinality(p_queues) USING ERRCODE = 'TU001';
-    END IF;
     SELECT format('%s %s contains a control character', n.what, quote_literal(n.name)) INTO v_bad
     FROM (SELECT 'queue' AS what, unnest(p_distinct) AS name UNION SELECT 'kind', unnest(p_kinds)) n
     WHERE n.name ~ '[\x01-\x1f\x7f]' LIMIT 1;

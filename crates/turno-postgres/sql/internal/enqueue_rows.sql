@@ -20,6 +20,9 @@ DECLARE
     v_created boolean[] := array_fill(true, ARRAY[cardinality(p_queues)]);
     v_keyed   boolean := EXISTS (SELECT FROM unnest(p_idempotency_keys) k WHERE k IS NOT NULL);
 BEGIN
+    PERFORM turno.enqueue_shape(p_queues, ARRAY[cardinality(p_kinds), cardinality(p_payloads), cardinality(p_run_ats),
+        cardinality(p_priorities), cardinality(p_max_attempts), cardinality(p_max_run_ms), cardinality(p_unique_keys),
+        cardinality(p_idempotency_keys)]);
     PERFORM turno.enqueue_check(v_queues, p_queues, p_kinds, p_run_ats, p_priorities, p_max_attempts, p_max_run_ms, v_now);
     IF v_keyed THEN
         v_created := turno.enqueue_keys(p_queues, p_idempotency_keys, v_ids);

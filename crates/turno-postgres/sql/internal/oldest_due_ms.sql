@@ -22,11 +22,13 @@ BEGIN
         FROM (SELECT j.run_at FROM turno.job j WHERE j.queue = p_queue AND j.state = 'ready' ORDER BY j.rank, j.id LIMIT 10000) t;
     ELSE
         LOOP
-            SELECT j.run_at, j.priority INTO v_job FROM turno.job j
+            SELECT j.run_at, j.rank INTO v_job FROM turno.job j
             WHERE j.queue = p_queue AND j.state = 'ready' AND j.rank >= v_rank ORDER BY j.rank, j.id LIMIT 1;
             EXIT WHEN NOT FOUND;
             v_oldest := least(v_oldest, v_job.run_at);
-            v_rank := (v_job.priority + 1) * 4503599627370496;
+            -- To the beginning of the next priority: always further, whatever rank the row has.
+            v_rank := ((v_job.rank >> 52) + 1) << 52;
+            EXIT WHEN v_rank < v_job.rank;
         END LOOP;
     END IF;
     RETURN CASE WHEN v_oldest IS NOT NULL THEN greatest(0, floor(extract(epoch FROM p_now - v_oldest) * 1000))::bigint END;

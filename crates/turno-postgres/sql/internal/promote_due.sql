@@ -17,6 +17,7 @@ DECLARE
 BEGIN
     FOREACH v_queue IN ARRAY p_queues LOOP
         EXIT WHEN v_left <= 0;
+        CONTINUE WHEN EXISTS (SELECT FROM turno.queue q WHERE q.queue = v_queue AND q.paused_at IS NOT NULL);
         v_ids := ARRAY(SELECT j.id FROM turno.job j WHERE j.queue = v_queue AND j.state = 'scheduled' AND j.run_at <= v_now
                        ORDER BY j.run_at, j.id LIMIT v_left FOR UPDATE SKIP LOCKED);
         CONTINUE WHEN cardinality(v_ids) = 0;

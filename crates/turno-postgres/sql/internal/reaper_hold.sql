@@ -13,15 +13,18 @@ AS $$
 DECLARE
     v_grace  interval := p_grace_ms * interval '1 millisecond';
     v_reaper turno.reaper;
+    v_last   timestamptz;
 BEGIN
     SELECT * INTO v_reaper FROM turno.reaper;
     IF p_now - v_reaper.last_reap_at < v_grace / 4 THEN
         RETURN v_reaper.hold_from + v_grace;
     END IF;
+    v_last := v_reaper.last_reap_at;
     SELECT * INTO v_reaper FROM turno.reaper FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
-        -- Somebody else who holds the row is deciding the same thing now.
-        RETURN p_now + v_grace / 4;
+        -- Somebody else who holds the row is deciding the same thing now, unless it is a forgotten transaction.
+        RETURN CASE WHEN p_now - v_last > v_grace + greatest(interval '1 minute', 4 * v_grace) THEN p_now
+                    ELSE p_now + v_grace / 4 END;
     END IF;
     UPDATE turno.reaper
     SET last_reap_at = p_now,

@@ -17,11 +17,18 @@ DECLARE
     v_job      turno.job;
     v_finished turno.finished_job;
     v_ended    turno.attempt;
+    v_found    record;
     v_verb     text;
 BEGIN
-    SELECT * INTO v_finished FROM turno.finished_job f WHERE f.id = p_job;
-    SELECT * INTO v_ended FROM turno.attempt a WHERE a.job_id = p_job AND a.attempt = p_attempt AND a.token_hash = v_hash;
-    SELECT * INTO v_job FROM turno.job j WHERE j.id = p_job;
+    -- In one statement, and so in one snapshot: a job that ends meanwhile must be seen before or after, and not in neither place.
+    SELECT f, a, j INTO v_found
+    FROM (VALUES (p_job)) p (id)
+    LEFT JOIN turno.finished_job f ON f.id = p.id
+    LEFT JOIN turno.attempt a ON a.job_id = p.id AND a.attempt = p_attempt AND a.token_hash = v_hash
+    LEFT JOIN turno.job j ON j.id = p.id;
+    v_finished := v_found.f;
+    v_ended := v_found.a;
+    v_job := v_found.j;
     IF v_finished.attempt = p_attempt AND v_finished.token_hash = v_hash THEN
         v_verb := v_finished.verb;
         state := v_finished.outcome;

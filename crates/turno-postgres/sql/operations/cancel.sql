@@ -8,7 +8,7 @@
 -- Rules: P1, P2
 CREATE OR REPLACE FUNCTION turno.cancel(p_job bigint, p_force boolean DEFAULT false, OUT answer text, OUT state text)
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
 AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
@@ -18,7 +18,7 @@ BEGIN
     IF NOT FOUND THEN
         answer := 'too_late';
         state := turno.ended_as(p_job);
-    ELSIF v_job.state = 'running' AND NOT p_force THEN
+    ELSIF v_job.state = 'running' AND p_force IS NOT TRUE THEN
         answer := 'requested';
         UPDATE turno.job j SET cancel_requested_at = coalesce(j.cancel_requested_at, v_now) WHERE j.id = p_job;
     ELSE

@@ -33,7 +33,7 @@ BEGIN
         v_left := p_limit - turno.claim_take(p_queues, p_worker, p_limit, p_lease_ms, p_token, p_start, p_from_ranks);
         IF v_left > 0 AND EXISTS (SELECT FROM turno.reap_expired(1000, p_lease_ms / 3) r WHERE r.state = 'ready') THEN
             v_left := v_left - turno.claim_take(p_queues, p_worker, v_left, p_lease_ms, p_token,
-                                                greatest(0, p_start - (p_limit - v_left)), NULL);
+                CASE WHEN p_start IS NOT NULL THEN greatest(0, p_start - (p_limit - v_left)) END, NULL);
         END IF;
         IF v_left > 0 THEN
             v_next_due := turno.next_due_in(p_queues);

@@ -4,28 +4,33 @@
 -- Raises: TU001
 -- Transaction: joins the caller's, or owns its own
 -- Writes: job, finished_job; enqueue_key and attempt if nothing is kept; refused
--- Locks: job rows in the order of the request (send them in id order)
+-- Locks: job rows in id order
 -- Rules: S1, S3, S4, S6, S7, O2, O5, P7, P8
 CREATE OR REPLACE FUNCTION turno.complete_many(
     p_jobs bigint[], p_attempts bigint[], p_tokens uuid[], p_results text[] DEFAULT NULL, p_worker text DEFAULT NULL)
 RETURNS TABLE (place bigint, job_id bigint, status text, state text, run_at timestamptz, reason text)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET jit = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_now  timestamptz := clock_timestamp();
-    v_done bigint[];
-    v_kept bigint;
+    v_now    timestamptz := clock_timestamp();
+    v_ids    bigint[];
+    v_done   bigint[];
+    v_kept   bigint;
 BEGIN
     PERFORM turno.settle_check(p_jobs, p_attempts, p_tokens);
-    WITH ended AS (
-        DELETE FROM turno.job j
-        USING unnest(p_jobs, p_attempts, p_tokens, p_results) WITH ORDINALITY AS r (job_id, attempt, token, result, place)
-        WHERE j.id = r.job_id AND j.attempt = r.attempt AND j.token = r.token
-        RETURNING j.*, r.result, r.place),
+    -- Looked up one by one, which LATERAL with LIMIT makes the only possible plan: a join that was planned while the table was
+    -- empty reads all of it later.
+    SELECT array_agg(l.id), array_agg(r.place) INTO v_ids, v_done
+    FROM (SELECT DISTINCT ON (u.job_id, u.attempt, u.token) u.*
+          FROM unnest(p_jobs, p_attempts, p_tokens) WITH ORDINALITY AS u (job_id, attempt, token, place)
+          ORDER BY u.job_id, u.attempt, u.token, u.place) r
+    CROSS JOIN LATERAL (SELECT j.id FROM turno.job j WHERE j.id = r.job_id AND j.attempt = r.attempt AND j.token = r.token
+                        LIMIT 1 FOR UPDATE) l;
+    WITH gone AS (DELETE FROM turno.job j WHERE j.id = ANY (v_ids) RETURNING j.*),
+    ended AS (SELECT g.*, p_results[u.place] AS result FROM gone g JOIN unnest(v_ids, v_done) AS u (id, place) ON u.id = g.id),
     kept AS (
         INSERT INTO turno.finished_job (id, queue, kind, outcome, payload, result, priority, attempt, failures, max_attempts,
             max_run_ms, unique_key, operation_id, verb, token_hash, charged, worker, claimed_at, started_at, run_at, first_due_at,
@@ -40,7 +45,7 @@ BEGIN
                                    coalesce(own.receipts_ms, base.receipts_ms) AS receipts_ms) k
         WHERE k.ms <> 0 OR k.receipts_ms <> 0
         RETURNING id)
-    SELECT (SELECT array_agg(e.place) FROM ended e), (SELECT count(*) FROM kept) INTO v_done, v_kept;
+    SELECT count(*) INTO v_kept FROM kept;
     IF v_kept < cardinality(v_done) THEN
         PERFORM turno.forget_rows(ARRAY(SELECT p_jobs[d.place] FROM unnest(v_done) AS d (place)
                                         WHERE NOT EXISTS (SELECT FROM turno.finished_job f WHERE f.id = p_jobs[d.place])));

@@ -8,7 +8,7 @@
 -- Rules: P7
 CREATE OR REPLACE FUNCTION turno.forget(p_job bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
 AS $$
 BEGIN
     IF turno.forget_rows(ARRAY(SELECT f.id FROM turno.finished_job f WHERE f.id = p_job FOR UPDATE)) > 0 THEN

@@ -21,12 +21,16 @@ DECLARE
     v_ids     bigint[];
     v_started bigint[];
 BEGIN
-    IF cardinality(p_jobs) > 1000 OR p_lease_ms NOT BETWEEN 1 AND 86400000 THEN
-        RAISE EXCEPTION 'a heartbeat takes at most 1000 leases of 1..86400000 ms' USING ERRCODE = 'TU001';
+    PERFORM turno.settle_check(p_jobs, p_attempts, p_tokens);
+    IF p_lease_ms IS NULL OR p_lease_ms NOT BETWEEN 1 AND 86400000 THEN
+        RAISE EXCEPTION 'a lease has 1..86400000 ms' USING ERRCODE = 'TU001';
     END IF;
-    v_ids := ARRAY(SELECT j.id FROM unnest(p_jobs, p_attempts, p_tokens) AS b (job_id, attempt, token)
-                   JOIN turno.job j ON j.id = b.job_id AND j.attempt = b.attempt AND j.token = b.token
-                   ORDER BY j.id LIMIT 1000 FOR UPDATE OF j SKIP LOCKED);
+    -- Looked up one by one, as in complete_many.
+    v_ids := ARRAY(SELECT l.id FROM (SELECT * FROM unnest(p_jobs, p_attempts, p_tokens) AS u (job_id, attempt, token)
+                                     ORDER BY u.job_id) b
+                   CROSS JOIN LATERAL (SELECT j.id FROM turno.job j
+                                       WHERE j.id = b.job_id AND j.attempt = b.attempt AND j.token = b.token
+                                       LIMIT 1 FOR UPDATE SKIP LOCKED) l);
     v_started := ARRAY(SELECT b.job_id FROM unnest(p_jobs, p_started) AS b (job_id, started) WHERE b.started IS NOT FALSE);
     UPDATE turno.job j
     SET lease_until = least(v_now + v_lease, j.run_until),
@@ -38,10 +42,11 @@ BEGIN
                 WHEN f.id IS NOT NULL OR a.job_id IS NOT NULL THEN 'finished' ELSE 'lost' END,
            j.lease_until, ceil(extract(epoch FROM j.lease_until - v_now) * 1000)::bigint, j.cancel_requested_at IS NOT NULL
     FROM unnest(p_jobs, p_attempts, p_tokens) WITH ORDINALITY AS b (job_id, attempt, token, place)
-    LEFT JOIN turno.job j ON j.id = b.job_id AND j.attempt = b.attempt AND j.token = b.token
-    LEFT JOIN turno.finished_job f ON j.id IS NULL AND f.id = b.job_id AND f.attempt = b.attempt
-        AND f.token_hash = sha256(uuid_send(b.token))
-    LEFT JOIN turno.attempt a ON j.id IS NULL AND a.job_id = b.job_id AND a.attempt = b.attempt
-        AND a.token_hash = sha256(uuid_send(b.token))
+    LEFT JOIN LATERAL (SELECT * FROM turno.job o WHERE o.id = b.job_id AND o.attempt = b.attempt AND o.token = b.token
+                       LIMIT 1) j ON true
+    LEFT JOIN LATERAL (SELECT o.id FROM turno.finished_job o WHERE j.id IS NULL AND o.id = b.job_id AND o.attempt = b.attempt
+                       AND o.token_hash = sha256(uuid_send(b.token)) LIMIT 1) f ON true
+    LEFT JOIN LATERAL (SELECT o.job_id FROM turno.attempt o WHERE j.id IS NULL AND o.job_id = b.job_id
+                       AND o.attempt = b.attempt AND o.token_hash = sha256(uuid_send(b.token)) LIMIT 1) a ON true
     ORDER BY b.place;
 END $$;

@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION turno.refused_record(
     p_job bigint, p_attempt bigint, p_token uuid, p_verb text, p_detail text DEFAULT NULL, p_worker text DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
 AS $$
 BEGIN
     IF p_verb IS NULL OR p_verb NOT IN ('complete', 'fail', 'release') THEN

@@ -8,7 +8,7 @@
 -- Rules: P4
 CREATE OR REPLACE FUNCTION turno.reprioritize(p_job bigint, p_priority integer) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
 AS $$
 BEGIN
     IF p_priority IS NULL OR p_priority NOT BETWEEN -1000 AND 1000 THEN

@@ -8,7 +8,7 @@
 -- Rules: P3
 CREATE OR REPLACE FUNCTION turno.retry(p_job bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
 AS $$
 DECLARE
     v_now   timestamptz := clock_timestamp();

@@ -102,6 +102,25 @@ async fn the_sql_api_names_what_is_wrong() {
             "enqueue_key_length",
         ),
         ("SELECT turno.enqueue_prioritized('q', 'k', '1', 1001)", "TU001", "priority 1001"),
+        ("SELECT turno.enqueue(NULL, 'k', '1')", "TU001", "without NULL"),
+        (
+            "SELECT turno.enqueue_many(ARRAY['q'], ARRAY['k', 'k'], ARRAY['1', '2'])",
+            "TU001",
+            "as many elements",
+        ),
+        ("SELECT turno.enqueue_many(ARRAY['q'], ARRAY['k'], NULL)", "TU001", "as many elements"),
+        ("SELECT turno.enqueue_many('[0:0]={q}', ARRAY['k'], ARRAY['1'])", "TU001", "one list"),
+        ("SELECT turno.complete_many(ARRAY[1], NULL, ARRAY[gen_random_uuid()])", "TU001", "as many of each"),
+        (
+            "SELECT turno.fail_many(ARRAY[1, NULL], ARRAY[1, 1], ARRAY[gen_random_uuid(), NULL], NULL)",
+            "TU001",
+            "NULL",
+        ),
+        (
+            "SELECT turno.heartbeat(ARRAY[1], ARRAY[1], ARRAY[gen_random_uuid()], NULL)",
+            "TU001",
+            "a lease has",
+        ),
         (
             "SELECT turno.claim(ARRAY['q'], 'w', 1, 1000, '00000000-0000-0000-0000-000000000000')",
             "TU001",
@@ -123,4 +142,63 @@ async fn the_sql_api_names_what_is_wrong() {
             .unwrap();
     }
     assert_eq!(rig.backend().claim(&ClaimRequest::one("p", "w").limit(10)).await.unwrap().jobs.len(), 4);
+}
+
+/// Rule P2. NULL is no consent to revoke a running job.
+#[tokio::test]
+async fn a_cancel_without_force_is_a_request() {
+    let rig = PostgresRig::new().await;
+    let job = running(&rig).await;
+    let client = session(&rig.url()).await;
+    let sql = format!("SELECT answer FROM turno.cancel({}, NULL)", job.proof.job);
+    assert_eq!(client.query_one(&sql, &[]).await.unwrap().get::<_, &str>(0), "requested");
+}
+
+/// Rules E4, E5. A key whose job was removed before the key was committed creates a job again.
+#[tokio::test]
+async fn a_key_that_stands_for_nothing_creates_a_job() {
+    let rig = PostgresRig::new().await;
+    rig.execute("INSERT INTO turno.enqueue_key (queue, key, job_id) VALUES ('q', 'i', 4711)").await.unwrap();
+    let answer = rig.backend().enqueue(&[NewJob::new("q", "k", "1").idempotency_key("i")]).await.unwrap()[0];
+    assert!(answer.created);
+    assert!(rig.backend().job(answer.id).await.unwrap().is_some());
+    assert_eq!(rig.backend().audit().await.unwrap(), vec![]);
+}
+
+/// Rules F1, F2. A job that this very claim recovered starts at once, too, unless the caller said otherwise.
+#[tokio::test]
+async fn a_job_that_the_claim_recovered_counts_as_started() {
+    let rig = PostgresRig::new().await;
+    rig.backend().enqueue(&[NewJob::new("q", "k", "1").max_attempts(1)]).await.unwrap();
+    let buffered = ClaimRequest { start: Some(0), ..ClaimRequest::one("q", "w") };
+    rig.backend().claim(&buffered).await.unwrap();
+    rig.execute("UPDATE turno.job SET lease_until = clock_timestamp() - interval '1 s'").await.unwrap();
+    assert_eq!(rig.backend().claim(&ClaimRequest::one("q", "w")).await.unwrap().jobs.len(), 1);
+    assert_eq!(rig.scalar("SELECT count(*) FROM turno.job WHERE started_at IS NOT NULL").await, Some(1));
+}
+
+/// Rules R1, R3. A forgotten transaction around a claim does not stop everybody's reaper for ever.
+#[tokio::test]
+async fn a_forgotten_transaction_does_not_stop_the_reaper() {
+    let rig = PostgresRig::new().await;
+    let job = running(&rig).await;
+    rig.execute("UPDATE turno.job SET lease_until = clock_timestamp() - interval '1 s'").await.unwrap();
+    rig.age_reaper(std::time::Duration::from_secs(120)).await;
+    let forgotten = session(&rig.url()).await;
+    forgotten.batch_execute("BEGIN; SELECT * FROM turno.reaper FOR UPDATE").await.unwrap();
+    let lost = rig.backend().reap(10, std::time::Duration::from_secs(1)).await.unwrap().jobs;
+    assert_eq!(lost.first().map(|loss| loss.job), Some(job.proof.job));
+}
+
+/// Rule V1. A rank that does not fit its priority, as between a change of aging and its end, stops no look at the queue.
+#[tokio::test]
+async fn stats_come_to_an_end_whatever_the_ranks() {
+    let rig = PostgresRig::new().await;
+    rig.execute("SELECT turno.queue_set('q', p_aging_ms => 1000)").await.unwrap();
+    for priority in [-1000, -1, 0, 7] {
+        rig.backend().enqueue(&[NewJob::new("q", "k", "1").priority(priority)]).await.unwrap();
+    }
+    rig.execute("SELECT turno.queue_set('q', p_aging_ms => 0)").await.unwrap();
+    let stats = rig.backend().stats(std::time::Duration::from_secs(60)).await.unwrap();
+    assert_eq!(stats[0].ready.n, 4);
 }
