@@ -5,6 +5,8 @@
 -- Transaction: joins the caller's, which is at READ COMMITTED: no gap is locked
 -- Writes: job
 -- Locks: job rows in rank order; skips those that somebody holds
+-- DIFFERS: MariaDB also locks the record behind the end of a range, which is the head of another queue. So the ready jobs are counted
+--          first, without a lock, and the locking scan ends at the last of them.
 -- Rules: C1, C2, C3, C4, C8, F2, H3, P5
 CREATE PROCEDURE turno.claim_take(
     IN p_queues LONGTEXT, IN p_worker VARCHAR(255), IN p_limit BIGINT, IN p_lease_ms BIGINT, IN p_token BINARY(16),
@@ -23,7 +25,9 @@ BEGIN
         SET v_left = p_limit - p_taken;
         SET v_start = GREATEST(0, COALESCE(p_start, p_limit) - p_taken);
         SET v_place = v_place + 1;
-        IF NOT EXISTS (SELECT 1 FROM turno.queue q WHERE q.queue = v_queue AND q.paused_at IS NOT NULL) THEN
+        SET v_left = (SELECT COUNT(*) FROM (SELECT 1 AS one FROM turno.job j FORCE INDEX (job_ready)
+                      WHERE j.queue = v_queue AND j.ready_rank >= v_from LIMIT v_left) c);
+        IF v_left > 0 AND NOT EXISTS (SELECT 1 FROM turno.queue q WHERE q.queue = v_queue AND q.paused_at IS NOT NULL) THEN
             UPDATE (SELECT c.id, ROW_NUMBER() OVER (ORDER BY c.ready_rank, c.id) AS place
                     FROM (SELECT j.id, j.ready_rank FROM turno.job j FORCE INDEX (job_ready)
                           WHERE j.queue = v_queue AND j.ready_rank >= v_from

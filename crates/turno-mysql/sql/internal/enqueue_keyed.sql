@@ -1,4 +1,4 @@
--- enqueue_keyed: checks all rows of a batch and inserts those that have a key, one by one in key order.
+-- enqueue_keyed: inserts the rows of a batch that have a key, one by one in key order.
 -- Takes: the batch, whether priorities are obeyed, now, whether the transaction is our own.
 -- Returns: per row with a key a JSON array of its place, the job's id, and whether this call created it.
 -- Raises: TU001 with the row's number; 3819 (MySQL) or 4025 (MariaDB), 1406, 1048
@@ -10,15 +10,13 @@ CREATE PROCEDURE turno.enqueue_keyed(
     IN p_jobs LONGTEXT, IN p_prioritized BOOLEAN, IN p_now BIGINT, IN p_own BOOLEAN, OUT p_answers LONGTEXT)
 BEGIN
     DECLARE v_done, v_created BOOLEAN DEFAULT FALSE;
-    DECLARE v_place, v_run_at, v_priority, v_max_attempts, v_max_run_ms, v_id, v_rank BIGINT;
+    DECLARE v_place, v_run_at, v_priority, v_max_attempts, v_max_run_ms, v_id BIGINT;
     DECLARE v_queue, v_kind VARCHAR(255);
     DECLARE v_unique_key, v_idempotency_key VARCHAR(1024);
-    DECLARE v_state VARCHAR(9);
     DECLARE v_payload LONGTEXT;
-    -- The payload of a row without keys is only asked for, not read.
     DECLARE v_jobs CURSOR FOR
         SELECT r.place, r.queue, r.kind, r.run_at, IF(p_prioritized, r.priority, NULL), r.max_attempts, r.max_run_ms, r.unique_key,
-               r.idempotency_key, IF(r.unique_key IS NULL AND r.idempotency_key IS NULL, IF(r.payload IS NULL, NULL, ''), r.payload)
+               r.idempotency_key, r.payload
         FROM JSON_TABLE(p_jobs, '$[*]' COLUMNS (
             place FOR ORDINALITY, queue VARCHAR(255) CHARACTER SET utf8mb4 PATH '$.queue',
             kind VARCHAR(255) CHARACTER SET utf8mb4 PATH '$.kind', run_at BIGINT PATH '$.run_at', priority BIGINT PATH '$.priority',
@@ -26,7 +24,8 @@ BEGIN
             unique_key VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$.unique_key',
             idempotency_key VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$.idempotency_key',
             payload LONGTEXT CHARACTER SET utf8mb4 PATH '$.payload')) r
-        ORDER BY r.unique_key IS NOT NULL OR r.idempotency_key IS NOT NULL, CAST(r.queue AS BINARY), CAST(r.idempotency_key AS BINARY),
+        WHERE r.unique_key IS NOT NULL OR r.idempotency_key IS NOT NULL
+        ORDER BY CAST(r.queue AS BINARY), CAST(r.idempotency_key AS BINARY),
                  CAST(r.unique_key AS BINARY), r.place;
     SET p_answers = '';
     OPEN v_jobs;
@@ -36,10 +35,7 @@ BEGIN
             FETCH v_jobs INTO v_place, v_queue, v_kind, v_run_at, v_priority, v_max_attempts, v_max_run_ms, v_unique_key,
                 v_idempotency_key, v_payload;
         END;
-        IF NOT v_done AND v_unique_key IS NULL AND v_idempotency_key IS NULL THEN
-            CALL turno.enqueue_check(v_place, v_queue, v_payload IS NOT NULL, v_run_at, v_priority, v_max_attempts, v_max_run_ms, p_now,
-                v_state, v_rank);
-        ELSEIF NOT v_done THEN
+        IF NOT v_done THEN
             CALL turno.enqueue_row(v_place, v_queue, v_kind, v_payload, v_priority, v_run_at, v_max_attempts, v_max_run_ms, v_unique_key,
                 v_idempotency_key, p_now, p_own, v_id, v_created);
             SET p_answers = CONCAT(p_answers, IF(p_answers = '', '', ','), '[', v_place, ',', v_id, ',', v_created, ']');

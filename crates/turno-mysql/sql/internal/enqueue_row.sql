@@ -24,6 +24,12 @@ BEGIN
         INSERT INTO turno.enqueue_key (queue, `key`, job_id) VALUES (v_queue, v_key, 0)
         ON DUPLICATE KEY UPDATE job_id = job_id;
         SELECT k.job_id INTO p_id FROM turno.enqueue_key k WHERE k.queue = v_queue AND k.key = v_key FOR UPDATE;
+        -- A job that a unique key found may have been removed before its new idempotency key was committed. Such a key stands for
+        -- nothing. A caller's snapshot may be too old to tell.
+        IF p_own AND p_id <> 0 AND NOT EXISTS (SELECT 1 FROM turno.job j WHERE j.id = p_id
+                                               UNION ALL SELECT 1 FROM turno.finished_job f WHERE f.id = p_id) THEN
+            SET p_id = 0;
+        END IF;
     END IF;
     IF p_id = 0 THEN
         CALL turno.random_id(v_operation);

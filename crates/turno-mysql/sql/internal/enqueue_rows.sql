@@ -24,6 +24,7 @@ BEGIN
         CALL turno.raise_error(31001, 'one call enqueues a JSON array of 1..1000 jobs');
     END IF;
     CALL turno.begin_work(v_own);
+    CALL turno.enqueue_check_many(p_jobs, p_prioritized, v_now);
     CALL turno.enqueue_keyed(p_jobs, p_prioritized, v_now, v_own, v_keyed);
     CALL turno.enqueue_bulk(p_jobs, p_prioritized, v_now, v_base, v_first);
     -- The new ids are read back by the operation ids that were given out: those of one insert need not be neighbours.
@@ -31,7 +32,7 @@ BEGIN
     FROM (SELECT r.place, r.id, r.created FROM JSON_TABLE(v_keyed, '$[*]' COLUMNS (
               place BIGINT PATH '$[0]', id BIGINT PATH '$[1]', created INT PATH '$[2]')) r
           UNION ALL
-          SELECT CONV(HEX(SUBSTR(j.operation_id, 13)), 16, 10) + 0, j.id, 1
+          SELECT CAST(CONV(HEX(SUBSTR(j.operation_id, 13)), 16, 10) AS SIGNED), j.id, 1
           FROM turno.job j FORCE INDEX (PRIMARY) WHERE j.id >= v_first AND LEFT(j.operation_id, 12) = v_base) a
     ORDER BY a.place;
     CALL turno.end_work(v_own);

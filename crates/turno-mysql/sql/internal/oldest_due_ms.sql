@@ -10,7 +10,7 @@
 CREATE PROCEDURE turno.oldest_due_ms(IN p_queue VARBINARY(200), IN p_aging_ms BIGINT, IN p_now BIGINT, OUT p_ms BIGINT)
 BEGIN
     DECLARE v_rank BIGINT DEFAULT -9223372036854775808;
-    DECLARE v_oldest, v_run_at, v_priority BIGINT;
+    DECLARE v_oldest, v_run_at, v_row_rank BIGINT;
     SET v_oldest = (SELECT j.due_at FROM turno.job j FORCE INDEX (job_due)
                     WHERE j.queue = p_queue AND j.due_at <= p_now ORDER BY j.due_at, j.id LIMIT 1);
     IF p_aging_ms IS NOT NULL THEN
@@ -20,13 +20,17 @@ BEGIN
     ELSE
         leap: LOOP
             SET v_run_at = NULL;
-            SELECT j.run_at, j.priority INTO v_run_at, v_priority FROM turno.job j FORCE INDEX (job_ready)
+            SELECT j.run_at, j.rank INTO v_run_at, v_row_rank FROM turno.job j FORCE INDEX (job_ready)
             WHERE j.queue = p_queue AND j.ready_rank >= v_rank ORDER BY j.ready_rank, j.id LIMIT 1;
             IF v_run_at IS NULL THEN
                 LEAVE leap;
             END IF;
             SET v_oldest = LEAST(COALESCE(v_oldest, v_run_at), v_run_at);
-            SET v_rank = (v_priority + 1) * 4503599627370496;
+            -- To the beginning of the next priority: always further, whatever rank the row has.
+            IF v_row_rank > 9000000000000000000 THEN
+                LEAVE leap;
+            END IF;
+            SET v_rank = (FLOOR(v_row_rank / 4503599627370496) + 1) * 4503599627370496;
         END LOOP;
     END IF;
     SET p_ms = GREATEST(0, (p_now - v_oldest) DIV 1000);

@@ -16,12 +16,17 @@ BEGIN
         SET v_queue = JSON_UNQUOTE(JSON_EXTRACT(p_queues, CONCAT('$[', v_place, ']')));
         SET v_place = v_place + 1;
         SET v_left = p_limit - p_count;
-        SET v_step = (SELECT COALESCE(q.aging_ms * 1000, 4503599627370496) FROM turno.queue q WHERE q.queue IN (v_queue, '')
-                      ORDER BY q.queue DESC LIMIT 1);
-        UPDATE (SELECT j.id FROM turno.job j FORCE INDEX (job_due) WHERE j.queue = v_queue AND j.due_at <= v_now
-                ORDER BY j.due_at, j.id LIMIT v_left FOR UPDATE SKIP LOCKED) due
-        STRAIGHT_JOIN turno.job j ON j.id = due.id
-        SET j.state = 'ready', j.rank = j.run_at + j.priority * v_step;
-        SET p_count = p_count + ROW_COUNT();
+        -- Counted first, as in claim_take.
+        SET v_left = (SELECT COUNT(*) FROM (SELECT 1 AS one FROM turno.job j FORCE INDEX (job_due)
+                      WHERE j.queue = v_queue AND j.due_at <= v_now LIMIT v_left) c);
+        IF v_left > 0 AND NOT EXISTS (SELECT 1 FROM turno.queue q WHERE q.queue = v_queue AND q.paused_at IS NOT NULL) THEN
+            SET v_step = (SELECT COALESCE(q.aging_ms * 1000, 4503599627370496) FROM turno.queue q WHERE q.queue IN (v_queue, '')
+                          ORDER BY q.queue DESC LIMIT 1);
+            UPDATE (SELECT j.id FROM turno.job j FORCE INDEX (job_due) WHERE j.queue = v_queue AND j.due_at <= v_now
+                    ORDER BY j.due_at, j.id LIMIT v_left FOR UPDATE SKIP LOCKED) due
+            STRAIGHT_JOIN turno.job j ON j.id = due.id
+            SET j.state = 'ready', j.rank = j.run_at + j.priority * v_step;
+            SET p_count = p_count + ROW_COUNT();
+        END IF;
     END WHILE;
 END

@@ -12,17 +12,21 @@ CREATE PROCEDURE turno.reap_expired(
 BEGIN
     DECLARE v_now BIGINT DEFAULT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
     DECLARE v_done BOOLEAN DEFAULT FALSE;
-    DECLARE v_hold, v_job, v_attempt, v_lease_until, v_run_at BIGINT;
+    DECLARE v_hold, v_job, v_attempt, v_lease_until, v_run_at, v_expired BIGINT;
     DECLARE v_worker VARBINARY(200);
     DECLARE v_state VARCHAR(9);
     DECLARE v_lost CURSOR FOR
         SELECT j.id, j.attempt, j.lease_until, j.worker FROM turno.job j FORCE INDEX (job_lease) WHERE j.lease_until < v_now
-        ORDER BY j.lease_until, j.id LIMIT p_limit FOR UPDATE SKIP LOCKED;
+        ORDER BY j.lease_until, j.id LIMIT v_expired FOR UPDATE SKIP LOCKED;
     SET p_jobs = '', p_ready = 0;
     CALL turno.reaper_hold(p_grace_ms, v_now, v_hold);
     IF v_hold > v_now THEN
         SET p_holding_for_ms = CEIL((v_hold - v_now) / 1000), v_done = TRUE;
     END IF;
+    -- Counted first, as in claim_take: the record behind the end is the lease of somebody alive.
+    SET v_expired = (SELECT COUNT(*) FROM (SELECT 1 AS one FROM turno.job j FORCE INDEX (job_lease) WHERE j.lease_until < v_now
+                                           LIMIT p_limit) c);
+    SET v_done = v_done OR v_expired = 0;
     OPEN v_lost;
     WHILE NOT v_done DO
         BEGIN

@@ -13,18 +13,19 @@ CREATE PROCEDURE turno.settle_miss(
 BEGIN
     DECLARE v_hash, v_ended_hash BINARY(32) DEFAULT UNHEX(SHA2(p_token, 256));
     DECLARE v_job_state, v_outcome VARCHAR(9);
-    DECLARE v_verb VARCHAR(8);
+    DECLARE v_verb, v_ended_verb VARCHAR(8);
     DECLARE v_job_attempt, v_ended_attempt BIGINT;
     DECLARE v_job_worker, v_ended_worker, v_job_queue, v_ended_queue VARBINARY(200);
-    SELECT a.verb, a.state, a.run_at INTO v_verb, p_state, p_run_at
-    FROM turno.attempt a WHERE a.job_id = p_job AND a.attempt = p_attempt AND a.token_hash = v_hash;
-    SELECT f.outcome, f.attempt, f.token_hash, f.worker, f.queue, IF(f.attempt = p_attempt AND f.token_hash = v_hash, f.verb, v_verb)
-    INTO v_outcome, v_ended_attempt, v_ended_hash, v_ended_worker, v_ended_queue, v_verb
-    FROM turno.finished_job f WHERE f.id = p_job;
-    SELECT j.state, j.attempt, j.worker, j.queue INTO v_job_state, v_job_attempt, v_job_worker, v_job_queue
-    FROM turno.job j WHERE j.id = p_job;
+    -- In one statement, and so in one snapshot: a job that ends meanwhile must be seen before or after, and not in neither place.
+    SELECT a.verb, a.state, a.run_at, f.outcome, f.verb, f.attempt, f.token_hash, f.worker, f.queue, j.state, j.attempt, j.worker, j.queue
+    INTO v_verb, p_state, p_run_at, v_outcome, v_ended_verb, v_ended_attempt, v_ended_hash, v_ended_worker, v_ended_queue, v_job_state,
+        v_job_attempt, v_job_worker, v_job_queue
+    FROM (SELECT p_job AS id) p
+    LEFT JOIN turno.finished_job f ON f.id = p.id
+    LEFT JOIN turno.attempt a ON a.job_id = p.id AND a.attempt = p_attempt AND a.token_hash = v_hash
+    LEFT JOIN turno.job j ON j.id = p.id;
     IF v_ended_attempt = p_attempt AND v_ended_hash = v_hash THEN
-        SET p_state = v_outcome, p_run_at = NULL;
+        SET p_state = v_outcome, p_run_at = NULL, v_verb = v_ended_verb;
     END IF;
     IF v_verb = p_verb THEN
         SET p_status = 'already';

@@ -19,13 +19,9 @@ BEGIN
         RESIGNAL;
     END;
     CALL turno.begin_work(v_own);
-    -- Looked for without a lock first: locking an absent row would stop every enqueue under REPEATABLE READ.
-    IF EXISTS (SELECT 1 FROM turno.job j WHERE j.id = p_job) THEN
-        SELECT j.state INTO v_state FROM turno.job j WHERE j.id = p_job FOR UPDATE;
-    END IF;
+    CALL turno.job_lock(p_job, v_state, v_ended);
     IF v_state IS NULL THEN
         SET v_answer = 'too_late';
-        CALL turno.ended_as(p_job, v_ended);
     ELSEIF v_state = 'running' AND NOT COALESCE(p_force, FALSE) THEN
         SET v_answer = 'requested';
         UPDATE turno.job j SET j.cancel_requested_at = COALESCE(j.cancel_requested_at, v_now) WHERE j.id = p_job;

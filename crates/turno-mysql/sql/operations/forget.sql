@@ -8,7 +8,7 @@
 -- Rules: P7
 CREATE PROCEDURE turno.forget(IN p_job BIGINT)
 BEGIN
-    DECLARE v_own BOOLEAN;
+    DECLARE v_own, v_unfinished, v_ended BOOLEAN;
     DECLARE EXIT HANDLER FOR 1213 RESIGNAL;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
@@ -16,10 +16,12 @@ BEGIN
         RESIGNAL;
     END;
     CALL turno.begin_work(v_own);
-    IF EXISTS (SELECT 1 FROM turno.job j WHERE j.id = p_job) THEN
+    SELECT j.id IS NOT NULL, f.id IS NOT NULL INTO v_unfinished, v_ended
+    FROM (SELECT p_job AS id) p LEFT JOIN turno.job j ON j.id = p.id LEFT JOIN turno.finished_job f ON f.id = p.id;
+    IF v_unfinished THEN
         CALL turno.raise_error(31006, CONCAT('job ', p_job, ' has not ended'));
     END IF;
-    IF NOT EXISTS (SELECT 1 FROM turno.finished_job f WHERE f.id = p_job) THEN
+    IF NOT v_ended THEN
         CALL turno.raise_error(31005, CONCAT('there is no job ', COALESCE(p_job, 'NULL')));
     END IF;
     CALL turno.forget_rows(JSON_ARRAY(p_job));

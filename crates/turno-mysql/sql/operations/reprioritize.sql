@@ -11,7 +11,7 @@ BEGIN
     DECLARE v_own BOOLEAN;
     DECLARE v_queue VARBINARY(200);
     DECLARE v_step BIGINT;
-    DECLARE v_ended VARCHAR(9);
+    DECLARE v_state, v_ended VARCHAR(9);
     DECLARE EXIT HANDLER FOR 1213 RESIGNAL;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
@@ -22,14 +22,11 @@ BEGIN
         CALL turno.raise_error(31001, CONCAT('priority ', COALESCE(p_priority, 'NULL'), ' is not in -1000..1000'));
     END IF;
     CALL turno.begin_work(v_own);
-    -- Looked for without a lock first: locking an absent row would stop every enqueue under REPEATABLE READ.
-    IF EXISTS (SELECT 1 FROM turno.job j WHERE j.id = p_job) THEN
-        SELECT j.queue INTO v_queue FROM turno.job j WHERE j.id = p_job FOR UPDATE;
-    END IF;
-    IF v_queue IS NULL THEN
-        CALL turno.ended_as(p_job, v_ended);
+    CALL turno.job_lock(p_job, v_state, v_ended);
+    IF v_state IS NULL THEN
         CALL turno.raise_error(31006, CONCAT('job ', p_job, ' has ended as ', v_ended));
     END IF;
+    SELECT j.queue INTO v_queue FROM turno.job j WHERE j.id = p_job FOR UPDATE;
     SET v_step = (SELECT COALESCE(q.aging_ms * 1000, 4503599627370496) FROM turno.queue q WHERE q.queue IN (v_queue, '')
                   ORDER BY q.queue DESC LIMIT 1);
     UPDATE turno.job j

@@ -4,7 +4,8 @@
 -- Raises: TU001, TU002
 -- Transaction: owns its own, at READ COMMITTED
 -- Writes: job
--- Locks: job rows in id order; skips those that somebody holds, which get their rank when they come back
+-- Locks: job rows in id order, waiting for each as long as the server is set to: a row that was passed over would keep its old rank if
+--        its holder rolled back
 -- Rules: C9
 CREATE PROCEDURE turno.rerank(IN p_queue VARCHAR(255), IN p_after BIGINT, IN p_limit BIGINT)
 BEGIN
@@ -19,12 +20,16 @@ BEGIN
     CALL turno.own_work('rerank');
     SET v_own = TRUE;
     CALL turno.batch_check(p_limit);
+    IF p_after IS NULL THEN
+        CALL turno.raise_error(31001, 'rerank begins after id 0, not after NULL');
+    END IF;
     SET v_until = (SELECT MAX(t.id) FROM (SELECT j.id FROM turno.job j FORCE INDEX (PRIMARY) WHERE j.id > p_after
                                           ORDER BY j.id LIMIT p_limit) t);
     SET v_step = (SELECT COALESCE(q.aging_ms * 1000, 4503599627370496) FROM turno.queue q WHERE q.queue IN (v_queue, '')
                   ORDER BY q.queue DESC LIMIT 1);
     UPDATE (SELECT j.id FROM turno.job j FORCE INDEX (PRIMARY) WHERE j.id > p_after AND j.id <= v_until AND j.state = 'ready'
-            ORDER BY j.id LIMIT p_limit FOR UPDATE SKIP LOCKED) seen
+              AND j.rank <> j.run_at + j.priority * v_step
+            ORDER BY j.id LIMIT p_limit FOR UPDATE) seen
     STRAIGHT_JOIN turno.job j ON j.id = seen.id
     SET j.rank = j.run_at + j.priority * v_step
     WHERE j.queue = v_queue OR v_queue = '' AND NOT EXISTS (SELECT 1 FROM turno.queue q WHERE q.queue = j.queue);

@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS turno.queue (
     keep_dead_ms        BIGINT NOT NULL DEFAULT 2592000000,
     receipts_ms         BIGINT NOT NULL DEFAULT 3600000,
     PRIMARY KEY (queue),
-    CONSTRAINT queue_name CHECK (CONVERT(queue USING utf8mb4) NOT REGEXP '[\\x01-\\x1f\\x7f]'),
+    CONSTRAINT queue_name CHECK (HEX(queue) NOT REGEXP '^(..)*(0.|1.|7F)'),
     CONSTRAINT queue_aging CHECK (aging_ms BETWEEN 1 AND 86400000),
     CONSTRAINT queue_max_attempts CHECK (max_attempts BETWEEN 1 AND max_attempts_limit AND max_attempts_limit <= 1000000),
     CONSTRAINT queue_max_run CHECK (max_run_ms BETWEEN 1 AND max_run_limit_ms AND max_run_limit_ms <= 31536000000),
@@ -85,8 +85,8 @@ CREATE TABLE IF NOT EXISTS turno.job (
     CONSTRAINT job_running CHECK ((state = 'running') = (token IS NOT NULL) AND (state = 'running') = (lease_until IS NOT NULL)
         AND (state = 'running') = (claimed_at IS NOT NULL) AND (state = 'running') = (run_until IS NOT NULL)),
     CONSTRAINT job_rank CHECK (state = 'scheduled' OR `rank` IS NOT NULL),
-    CONSTRAINT job_queue CHECK (LENGTH(queue) >= 1 AND CONVERT(queue USING utf8mb4) NOT REGEXP '[\\x01-\\x1f\\x7f]'),
-    CONSTRAINT job_kind CHECK (LENGTH(kind) >= 1 AND CONVERT(kind USING utf8mb4) NOT REGEXP '[\\x01-\\x1f\\x7f]'),
+    CONSTRAINT job_queue CHECK (LENGTH(queue) >= 1 AND HEX(queue) NOT REGEXP '^(..)*(0.|1.|7F)'),
+    CONSTRAINT job_kind CHECK (LENGTH(kind) >= 1 AND HEX(kind) NOT REGEXP '^(..)*(0.|1.|7F)'),
     CONSTRAINT job_unique_key CHECK (LENGTH(unique_key) >= 1),
     CONSTRAINT job_priority CHECK (priority BETWEEN -1000 AND 1000),
     CONSTRAINT job_max_attempts CHECK (max_attempts BETWEEN 1 AND 1000000),
@@ -183,11 +183,11 @@ CREATE TABLE IF NOT EXISTS turno.refused (
 CREATE TABLE IF NOT EXISTS turno.reaper (
     single        BOOLEAN NOT NULL DEFAULT TRUE,
     last_reap_at  BIGINT NOT NULL,
-    hold_until    BIGINT NOT NULL,
+    hold_from     BIGINT NOT NULL,
     PRIMARY KEY (single),
     CONSTRAINT reaper_single CHECK (single = 1)
 ) ENGINE = InnoDB;
-INSERT IGNORE INTO turno.reaper (last_reap_at, hold_until)
+INSERT IGNORE INTO turno.reaper (last_reap_at, hold_from)
 VALUES (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), 0);
 
 -- version: of the schema. oldest_binary: a binary whose own schema version is less than this may not use it. migrating: routines

@@ -145,7 +145,7 @@ impl Rig for MysqlRig {
     async fn age_reaper(&self, by: Duration) {
         let us = by.as_micros();
         let sql = format!(
-            "UPDATE {}.reaper SET last_reap_at = last_reap_at - {us}, hold_until = hold_until - {us}",
+            "UPDATE {}.reaper SET last_reap_at = last_reap_at - {us}, hold_from = hold_from - {us}",
             self.schema
         );
         self.run(&sql).await.expect("the reaper's memory ages");

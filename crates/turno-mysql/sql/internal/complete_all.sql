@@ -1,0 +1,41 @@
+-- complete_all: ends a batch of attempts as succeeded by one statement for each table, if every proof in it is the current one.
+-- Takes: the batch, now. Returns: whether that was so; if not, nothing was changed and some rows are locked.
+-- Raises: nothing
+-- Transaction: joins one of our own, at READ COMMITTED: absent rows lock nothing there
+-- Writes: job, finished_job; enqueue_key and attempt if nothing is kept
+-- Locks: job rows in the order of the request
+-- Rules: S1, O2, O5, P7, P8
+-- DIFFERS: MySQL wants to hear that only job rows are locked, MariaDB does not know the words.
+CREATE PROCEDURE turno.complete_all(IN p_settles LONGTEXT, IN p_now BIGINT, OUT p_done BOOLEAN)
+BEGIN
+    DECLARE v_kept BIGINT;
+    SELECT COUNT(DISTINCT j.id) = JSON_LENGTH(p_settles) INTO p_done
+    FROM JSON_TABLE(p_settles, '$[*]' COLUMNS (job BIGINT PATH '$.job', attempt BIGINT PATH '$.attempt',
+                                               token CHAR(36) PATH '$.token')) r
+    STRAIGHT_JOIN turno.job j ON j.id = r.job AND j.attempt = r.attempt AND j.token = UNHEX(REPLACE(r.token, '-', ''))
+    FOR UPDATE /*!80000 OF j */;
+    IF p_done THEN
+        INSERT INTO turno.finished_job (id, queue, kind, outcome, payload, result, priority, attempt, failures, max_attempts,
+            max_run_ms, unique_key, operation_id, verb, token_hash, charged, worker, claimed_at, started_at, run_at, first_due_at,
+            created_at, finished_at)
+        SELECT j.id, j.queue, j.kind, 'succeeded', IF(q.keep_succeeded_ms <> 0, j.payload, NULL),
+            IF(q.keep_succeeded_ms <> 0, r.result, NULL), j.priority, j.attempt, j.failures, j.max_attempts, j.max_run_ms,
+            j.unique_key, j.operation_id, 'complete', UNHEX(SHA2(j.token, 256)), FALSE, j.worker, j.claimed_at, j.started_at,
+            j.run_at, j.first_due_at, j.created_at, p_now
+        FROM JSON_TABLE(p_settles, '$[*]' COLUMNS (job BIGINT PATH '$.job',
+                                                   result LONGTEXT CHARACTER SET utf8mb4 PATH '$.result')) r
+        STRAIGHT_JOIN turno.job j ON j.id = r.job
+        STRAIGHT_JOIN turno.queue q ON q.queue = (SELECT MAX(s.queue) FROM turno.queue s WHERE s.queue IN (j.queue, ''))
+        WHERE q.keep_succeeded_ms <> 0 OR q.receipts_ms <> 0;
+        SET v_kept = ROW_COUNT();
+        DELETE j FROM JSON_TABLE(p_settles, '$[*]' COLUMNS (job BIGINT PATH '$.job')) r STRAIGHT_JOIN turno.job j ON j.id = r.job;
+        IF v_kept < JSON_LENGTH(p_settles) THEN
+            DELETE a FROM JSON_TABLE(p_settles, '$[*]' COLUMNS (job BIGINT PATH '$.job')) r
+            STRAIGHT_JOIN turno.attempt a ON a.job_id = r.job
+            WHERE NOT EXISTS (SELECT 1 FROM turno.finished_job f WHERE f.id = a.job_id);
+            DELETE k FROM JSON_TABLE(p_settles, '$[*]' COLUMNS (job BIGINT PATH '$.job')) r
+            STRAIGHT_JOIN turno.enqueue_key k FORCE INDEX (enqueue_key_job) ON k.job_id = r.job
+            WHERE NOT EXISTS (SELECT 1 FROM turno.finished_job f WHERE f.id = k.job_id);
+        END IF;
+    END IF;
+END

@@ -1,0 +1,15 @@
+//! What only MySQL and MariaDB have: statements that commit by themselves, gap locks, deadlocks, roles, migrations without a
+//! transaction. Every test runs on each server that there is.
+
+mod rig;
+
+#[path = "server/deadlocks.rs"]
+mod deadlocks;
+#[path = "server/isolation.rs"]
+mod isolation;
+#[path = "server/migrate.rs"]
+mod migrate;
+#[path = "server/roles.rs"]
+mod roles;
+#[path = "server/transactions.rs"]
+mod transactions;

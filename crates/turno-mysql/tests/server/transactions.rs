@@ -1,0 +1,211 @@
+//! The transaction rule: a routine is all or nothing, alone, in a session without autocommit, and inside the caller's
+//! transaction, whose other work it leaves as it was (rules E1, S5, X3).
+
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
+use turno_contract::{Backend, ClaimRequest, ClaimedJob, Completion, ErrorKind, NewJob, Proof, State, Token};
+use turno_mysql::SettlingTransaction;
+
+use crate::rig::{MysqlRig, servers};
+
+/// An installation with a table of the caller's own, and triggers that break what is named `boom` half-way.
+async fn breakable(server: &str) -> (MysqlRig, Conn) {
+    let rig = MysqlRig::on(server).await;
+    let mut owner = rig.session().await;
+    for sql in [
+        "CREATE TABLE turno.effect (n INT)",
+        "CREATE TRIGGER turno.break_insert BEFORE INSERT ON turno.job FOR EACH ROW
+         IF NEW.kind = 'boom' THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'broken half-way'; END IF",
+        "CREATE TRIGGER turno.break_delete BEFORE DELETE ON turno.job FOR EACH ROW
+         IF OLD.kind = 'break at the end' THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'broken half-way'; END IF",
+    ] {
+        owner.query_drop(rig.sql(sql)).await.expect("a trigger");
+    }
+    (rig, owner)
+}
+
+async fn rows(owner: &mut Conn, rig: &MysqlRig, table: &str) -> i64 {
+    let sql = rig.sql(&format!("SELECT COUNT(*) FROM turno.{table}"));
+    owner.query_first(sql).await.expect("a count").expect("a row")
+}
+
+async fn claim_one(rig: &MysqlRig, queue: &str) -> ClaimedJob {
+    let claimed = rig.mysql().claim(&ClaimRequest::one(queue, "w")).await.expect("a claim");
+    claimed.jobs.into_iter().next().expect("a job")
+}
+
+fn completion(proof: Proof) -> Completion {
+    Completion { proof, result: None }
+}
+
+/// How a session stands before a call.
+const BEGINNINGS: [&[&str]; 3] = [
+    &[],
+    &["START TRANSACTION", "INSERT INTO turno.effect VALUES (1)"],
+    &["SET autocommit = 0", "INSERT INTO turno.effect VALUES (1)"],
+];
+
+/// Rule E1.
+#[tokio::test]
+async fn an_enqueue_that_breaks_half_way_leaves_nothing_of_itself() {
+    for server in servers() {
+        let (rig, mut owner) = breakable(&server).await;
+        for (i, beginning) in BEGINNINGS.iter().enumerate() {
+            let mut session = rig.session().await;
+            for sql in *beginning {
+                session.query_drop(rig.sql(sql)).await.expect("a beginning");
+            }
+            let calls = [
+                "CALL turno.enqueue('q', 'boom', '1', NULL, NULL, NULL, 'u', 'i')",
+                r#"CALL turno.enqueue_many('[{"queue":"q","kind":"k","payload":"1","idempotency_key":"a"},
+                   {"queue":"q","kind":"boom","payload":"1"}]')"#,
+            ];
+            for call in calls {
+                let error = session.query_drop(rig.sql(call)).await.expect_err("the trigger breaks it");
+                assert!(error.to_string().contains("broken half-way"), "{error}");
+            }
+            session.query_drop("COMMIT").await.expect("the caller's own work commits");
+            assert_eq!(rows(&mut owner, &rig, "job").await, 0, "{server} {beginning:?}");
+            assert_eq!(rows(&mut owner, &rig, "enqueue_key").await, 0, "{server} {beginning:?}");
+            assert_eq!(rows(&mut owner, &rig, "effect").await, i as i64, "{server} {beginning:?}");
+        }
+    }
+}
+
+/// Rules S1, S5.
+#[tokio::test]
+async fn a_completion_that_breaks_half_way_leaves_nothing_of_itself() {
+    for server in servers() {
+        let (rig, mut owner) = breakable(&server).await;
+        rig.mysql().enqueue(&[NewJob::new("q", "break at the end", "1")]).await.expect("enqueue");
+        let job = claim_one(&rig, "q").await;
+        let (id, attempt, token) = (job.proof.job, job.proof.attempt, job.proof.token.as_uuid());
+        for (i, beginning) in BEGINNINGS.iter().enumerate() {
+            let mut session = rig.session().await;
+            for sql in *beginning {
+                session.query_drop(rig.sql(sql)).await.expect("a beginning");
+            }
+            let batch = format!(r#"[{{"job":{id},"attempt":{attempt},"token":"{token}"}}]"#);
+            for call in [
+                format!("CALL turno.complete({id}, {attempt}, '{token}', NULL, 'w')"),
+                format!("CALL turno.complete_many('{batch}', 'w')"),
+            ] {
+                let error = session.query_drop(rig.sql(&call)).await.expect_err("the trigger breaks it");
+                assert!(error.to_string().contains("broken half-way"), "{error}");
+            }
+            session.query_drop("COMMIT").await.expect("the caller's own work commits");
+            assert_eq!(rows(&mut owner, &rig, "finished_job").await, 0, "{server} {beginning:?}");
+            assert_eq!(rows(&mut owner, &rig, "effect").await, i as i64, "{server} {beginning:?}");
+        }
+        assert_eq!(rig.mysql().held(job.proof.token).await.expect("held").len(), 1);
+    }
+}
+
+/// Rules E1, S5.
+#[tokio::test]
+async fn what_joined_a_transaction_shares_its_end() {
+    for server in servers() {
+        let (rig, mut owner) = breakable(&server).await;
+        for begin in ["START TRANSACTION", "SET autocommit = 0"] {
+            rig.mysql().enqueue(&[NewJob::new("q", "k", "1")]).await.expect("enqueue");
+            let job = claim_one(&rig, "q").await;
+            for (end, state) in [("ROLLBACK", State::Running), ("COMMIT", State::Succeeded)] {
+                let mut session = rig.session().await;
+                session.query_drop(begin).await.expect("a transaction");
+                let new = NewJob::new("other", "k", "2");
+                let enqueued = rig.mysql().enqueue_in(&mut session, &new).await.expect("enqueue_in");
+                rig.mysql()
+                    .complete_in(&mut session, "w", &completion(job.proof))
+                    .await
+                    .expect("complete_in");
+                let sql = rig.sql(&format!("SELECT COUNT(*) FROM turno.job WHERE id = {}", enqueued.id));
+                assert_eq!(owner.query_first(&sql).await.expect("a count"), Some(0), "seen before the end");
+                session.query_drop(end).await.expect("an end");
+                let there = i64::from(end == "COMMIT");
+                assert_eq!(
+                    owner.query_first(&sql).await.expect("a count"),
+                    Some(there),
+                    "{server} {begin} {end}"
+                );
+                let record = rig.mysql().job(job.proof.job).await.expect("job").expect("a record");
+                assert_eq!(record.state, state, "{server} {begin} {end}");
+            }
+        }
+    }
+}
+
+/// Rule C10: a session without autocommit may claim again and again, since no claim leaves a transaction open.
+#[tokio::test]
+async fn a_claim_without_autocommit_leaves_no_transaction_open() {
+    for server in servers() {
+        let (rig, _) = breakable(&server).await;
+        rig.mysql().enqueue(&vec![NewJob::new("q", "k", "1"); 3]).await.expect("enqueue");
+        let mut session = rig.session().await;
+        session.query_drop("SET autocommit = 0").await.expect("no autocommit");
+        for _ in 0..3 {
+            let token = Token::random().as_uuid();
+            let sql = rig.sql(&format!("CALL turno.claim('[\"q\"]', 'w', 1, 30000, '{token}', NULL, NULL)"));
+            let rows: Vec<mysql_async::Row> = session.query(sql).await.expect("a claim");
+            assert_eq!(rows.len(), 1);
+        }
+        drop(session);
+        assert_eq!(
+            rig.mysql().stats(std::time::Duration::from_secs(60)).await.expect("stats")[0].running.n,
+            3
+        );
+    }
+}
+
+/// Rules S3, S5.
+#[tokio::test]
+async fn a_transaction_with_a_refused_settle_cannot_commit() {
+    for server in servers() {
+        let (rig, mut owner) = breakable(&server).await;
+        rig.mysql().enqueue(&[NewJob::new("q", "k", "1")]).await.expect("enqueue");
+        let job = claim_one(&rig, "q").await;
+        let stolen = Proof { token: Token::random(), ..job.proof };
+        let session = rig.session().await;
+        let mut transaction = SettlingTransaction::begin(rig.mysql(), session).await.expect("begin");
+        let effect = rig.sql("INSERT INTO turno.effect VALUES (1)");
+        transaction.connection().query_drop(effect.clone()).await.expect("an effect");
+        let error = transaction.complete("w", &completion(stolen)).await.expect_err("a refusal");
+        assert_eq!(error.kind(), ErrorKind::LeaseLost, "{error}");
+        let error = transaction.commit().await.expect_err("no commit after a refusal");
+        assert_eq!(error.kind(), ErrorKind::LeaseLost, "{error}");
+        assert_eq!(rows(&mut owner, &rig, "effect").await, 0);
+
+        let session = rig.session().await;
+        let mut transaction = SettlingTransaction::begin(rig.mysql(), session).await.expect("begin");
+        transaction.connection().query_drop(effect).await.expect("an effect");
+        transaction.enqueue(&NewJob::new("", "k", "1")).await.expect_err("a name is missing");
+        transaction.complete("w", &completion(job.proof)).await.expect("the owner's completion");
+        transaction.commit().await.expect("a bad argument costs no transaction");
+        assert_eq!(rows(&mut owner, &rig, "effect").await, 1);
+    }
+}
+
+/// Rule X3: after a deadlock nothing is retried and nothing is undone that is not there any more.
+#[tokio::test]
+async fn a_deadlock_goes_up_as_it_is() {
+    for server in servers() {
+        let (rig, mut owner) = breakable(&server).await;
+        let keyed = |key: &str| NewJob::new("q", "k", "1").idempotency_key(key);
+        let (mut one, mut two) = (rig.session().await, rig.session().await);
+        for session in [&mut one, &mut two] {
+            session.query_drop("START TRANSACTION").await.expect("a transaction");
+        }
+        rig.mysql().enqueue_in(&mut one, &keyed("a")).await.expect("the first key");
+        // The server rolls back whoever has written less.
+        let effects = rig.sql("INSERT INTO turno.effect VALUES (1), (2), (3), (4), (5), (6), (7), (8)");
+        two.query_drop(effects).await.expect("effects");
+        rig.mysql().enqueue_in(&mut two, &keyed("b")).await.expect("the second key");
+        let (first, second) = (keyed("b"), keyed("a"));
+        let (first, second) =
+            tokio::join!(rig.mysql().enqueue_in(&mut one, &first), rig.mysql().enqueue_in(&mut two, &second));
+        let lost = [&first, &second].into_iter().filter_map(|result| result.as_ref().err());
+        let kinds: Vec<ErrorKind> = lost.map(|error| error.kind()).collect();
+        assert_eq!(kinds, [ErrorKind::TransactionLost], "{server}: {first:?} {second:?}");
+        drop((one, two));
+        assert_eq!(rows(&mut owner, &rig, "job").await, 0);
+    }
+}
