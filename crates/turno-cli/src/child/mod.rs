@@ -31,8 +31,10 @@ use guard::Guard;
 /// What to run.
 #[derive(Debug)]
 pub struct Spec {
-    /// The program.
+    /// The program's file, or a name to look for.
     pub program: OsString,
+    /// The name that it is given.
+    pub name: OsString,
     /// Its arguments.
     pub args: Vec<OsString>,
     /// What is added to the environment.

@@ -29,7 +29,7 @@ const DRAIN: Duration = Duration::from_millis(500);
 /// thread that started it ends.
 pub fn run(spec: Spec, lease_end: Millis, commands: OwnedFd, guard: &Guard) -> io::Result<Ended> {
     let mut command = Command::new(&spec.program);
-    command.args(&spec.args).envs(spec.env);
+    command.arg0(&spec.name).args(&spec.args).envs(spec.env);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let parent = rustix::process::getpid();
     let descriptor = guard.descriptor();

@@ -144,7 +144,7 @@ impl Shell {
         ]);
         let args = vec!["-c".into(), command.into()];
         let input = payload.get().as_bytes().to_vec();
-        let spec = Spec { program: "/bin/sh".into(), args, env, input };
+        let spec = Spec { program: "/bin/sh".into(), name: "sh".into(), args, env, input };
         let attempt = child::attempt(&self.children, &context, spec, self.limits).await;
         let Attempt { mut ended, stopped } =
             attempt.map_err(|error| JobError::new(format!("cannot run sh: {error}")))?;

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tempfile::SpooledTempFile;
@@ -18,6 +19,7 @@ use crate::parse;
 /// Runs lines.
 pub struct Runner {
     command: Vec<OsString>,
+    program: Option<PathBuf>,
     separator: u8,
     limits: Limits,
     children: Arc<Children>,
@@ -28,9 +30,16 @@ pub struct Runner {
 
 impl Runner {
     /// Runs the command of these options.
-    pub fn new(args: &Args, children: Arc<Children>, progress: Arc<Progress>, watch: Watch) -> Self {
+    pub fn new(
+        args: &Args,
+        program: Option<PathBuf>,
+        children: Arc<Children>,
+        progress: Arc<Progress>,
+        watch: Watch,
+    ) -> Self {
         Runner {
             command: args.command.clone(),
+            program,
             separator: args.separator(),
             limits: args.limits(),
             children,
@@ -72,10 +81,11 @@ impl Runner {
 
     fn spec(&self, job: &ClaimedJob, mut line: Vec<u8>) -> Spec {
         let mut words = self.command.iter().map(|arg| identity::replace(arg, &line));
-        let program = words.next().unwrap_or_default();
+        let name = words.next().unwrap_or_default();
         let args = words.collect();
+        let program = self.program.clone().map_or_else(|| name.clone(), PathBuf::into_os_string);
         line.push(self.separator);
-        Spec { program, args, env: child::environment(job), input: line }
+        Spec { program, name, args, env: child::environment(job), input: line }
     }
 
     async fn verdict(&self, attempt: Attempt) -> JobResult {

@@ -51,15 +51,16 @@ pub async fn run(app: &mut App, args: Args) -> anyhow::Result<Exit> {
         setup::create_schema(&backend).await?;
     }
     setup::prepare(&backend, &args, &plan).await?;
-    work(backend, args, app.output.is_json()).await
+    work(backend, args, plan, app.output.is_json()).await
 }
 
-async fn work(backend: BoxedBackend, args: Args, json: bool) -> anyhow::Result<Exit> {
+async fn work(backend: BoxedBackend, args: Args, plan: Plan, json: bool) -> anyhow::Result<Exit> {
     let progress = Arc::new(Progress::new(args.quiet || json));
     crate::logging::start("error", progress.bar());
     let children = Arc::new(Children::start(args.lease)?);
     let watch = Watch::default();
-    let runner = Runner::new(&args, Arc::clone(&children), Arc::clone(&progress), watch.clone());
+    let runner =
+        Runner::new(&args, plan.program, Arc::clone(&children), Arc::clone(&progress), watch.clone());
     let worker = worker(&backend, &args, runner, &progress, &watch)?;
     let handle = worker.handle();
     let stop = Arc::new(Stop::new(handle.clone(), backend.engine()));

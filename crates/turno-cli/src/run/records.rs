@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
+use tokio::task::JoinSet;
 use turno::{
-    BoxedBackend, CancelAnswer, ErrorKind, JobFilter, JobId, JobRecord, SettingsChange, State, limits,
+    BoxedBackend, CancelAnswer, Error, ErrorKind, JobFilter, JobId, JobRecord, SettingsChange, State, limits,
 };
 
 use crate::exit::{Exit, Fault};
@@ -13,6 +14,8 @@ use crate::exit::{Exit, Fault};
 /// How long the leases of a run that was killed are waited for.
 const LEASES_WAIT_MAX: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How many jobs are changed at the same time.
+const AT_ONCE: usize = 64;
 /// The shortest window of history that `stats` takes: only the present matters here.
 const NO_HISTORY: Duration = Duration::from_millis(1);
 
@@ -49,17 +52,18 @@ pub async fn ids(backend: &BoxedBackend, queue: &str, state: State) -> turno::Re
 
 /// Runs the dead jobs again; answers how many. One whose unique key is taken stays dead.
 pub async fn retry_dead(backend: &BoxedBackend, queue: &str) -> turno::Result<u64> {
-    let mut retried = 0;
-    for id in ids(backend, queue, State::Dead).await? {
+    let dead = ids(backend, queue, State::Dead).await?;
+    each(backend, dead, |backend, id| async move {
         match backend.retry(id).await {
-            Ok(()) => retried += 1,
+            Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::Conflict => {
                 tracing::warn!(job = %id, %error, "a dead line is not run again");
+                Ok(false)
             }
-            Err(error) => return Err(error),
+            Err(error) => Err(error),
         }
-    }
-    Ok(retried)
+    })
+    .await
 }
 
 /// Removes every record of the run; answers how many. Errors with `Conflict` if somebody is working it.
@@ -70,13 +74,15 @@ pub async fn forget_all(backend: &BoxedBackend, queue: &str) -> anyhow::Result<u
     }
     let mut forgotten = 0;
     for state in State::ALL.iter().filter(|state| state.is_final()) {
-        for id in ids(backend, queue, *state).await? {
+        let ended = ids(backend, queue, *state).await?;
+        forgotten += each(backend, ended, |backend, id| async move {
             match backend.forget(id).await {
-                Ok(()) => forgotten += 1,
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(error.into()),
+                Ok(()) => Ok(true),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+                Err(error) => Err(error),
             }
-        }
+        })
+        .await?;
     }
     let change = SettingsChange { description: Some(String::new()), ..SettingsChange::default() };
     backend.queue_set(Some(queue), &change).await?;
@@ -85,16 +91,41 @@ pub async fn forget_all(backend: &BoxedBackend, queue: &str) -> anyhow::Result<u
 
 async fn cancel_waiting(backend: &BoxedBackend, queue: &str) -> anyhow::Result<()> {
     for state in [State::Scheduled, State::Ready] {
-        for id in ids(backend, queue, state).await? {
+        let waiting = ids(backend, queue, state).await?;
+        each(backend, waiting, |backend, id| async move {
             match backend.cancel(id, false).await {
-                Ok(CancelAnswer::Requested) => return Err(at_work(queue, id)),
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(error.into()),
+                // It has just been claimed; the next look at the leases finds out by whom.
+                Ok(answer) => Ok(answer == CancelAnswer::Cancelled),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+                Err(error) => Err(error),
+            }
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// Calls `operation` for each job, some at the same time, so that their transactions are written together; answers
+/// how many were `true`. The first error ends it.
+async fn each<F, Fut>(backend: &BoxedBackend, ids: Vec<JobId>, operation: F) -> turno::Result<u64>
+where
+    F: Fn(BoxedBackend, JobId) -> Fut,
+    Fut: Future<Output = turno::Result<bool>> + Send + 'static,
+{
+    let (mut tasks, mut count) = (JoinSet::new(), 0);
+    let mut ids = ids.into_iter();
+    loop {
+        for id in ids.by_ref().take(AT_ONCE - tasks.len()) {
+            tasks.spawn(operation(BoxedBackend::clone(backend), id));
+        }
+        match tasks.join_next().await {
+            None => return Ok(count),
+            Some(Ok(answer)) => count += u64::from(answer?),
+            Some(Err(error)) => {
+                return Err(Error::new(ErrorKind::Internal, "a task panicked").with_source(error));
             }
         }
     }
-    Ok(())
 }
 
 /// Waits until no job of the run is under a lease. A lease that is renewed, or taken anew, is somebody at work; one

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::PathBuf;
 
 use rustix::fs::{Access, access};
 use serde_json::{Value, json};
@@ -12,8 +12,10 @@ use super::args::Args;
 use super::{identity, records};
 use crate::exit::{Exit, Fault};
 
-/// What stands for the command in the run's settings.
+/// What is known of the command before the first line.
 pub struct Plan {
+    /// The program's file, unless its name depends on the line.
+    pub program: Option<PathBuf>,
     description: String,
 }
 
@@ -23,16 +25,17 @@ impl Plan {
         let Some(program) = args.command.first() else {
             return Err(Fault::usage("there is no command after --").into());
         };
-        if identity::replace(program, b"") == *program && !exists(program) {
-            return Err(Fault::usage(format!("there is no command {}", program.to_string_lossy())).into());
-        }
+        let program = match identity::replace(program, b"") == *program {
+            true => Some(find(program).ok_or_else(|| missing(program))?),
+            false => None,
+        };
         let input = match (args.ndjson, args.null) {
             (true, _) => "ndjson",
             (_, true) => "null",
             _ => "lines",
         };
         let command: Vec<Value> = args.command.iter().map(argument).collect();
-        Ok(Plan { description: json!({ "turno run": command, "input": input }).to_string() })
+        Ok(Plan { program, description: json!({ "turno run": command, "input": input }).to_string() })
     }
 }
 
@@ -44,14 +47,18 @@ fn argument(arg: &OsString) -> Value {
     }
 }
 
-/// Whether the program would be found.
-fn exists(program: &OsStr) -> bool {
-    let executable = |path: &Path| path.is_file() && access(path, Access::EXEC_OK).is_ok();
+/// Where the program is: looked for once instead of by every child.
+fn find(program: &OsStr) -> Option<PathBuf> {
+    let executable = |path: &PathBuf| path.is_file() && access(path, Access::EXEC_OK).is_ok();
     if program.as_bytes().contains(&b'/') {
-        return executable(Path::new(program));
+        return Some(PathBuf::from(program)).filter(executable);
     }
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
-    std::env::split_paths(&path).any(|directory| executable(&directory.join(program)))
+    std::env::split_paths(&path).map(|directory| directory.join(program)).find(executable)
+}
+
+fn missing(program: &OsStr) -> Fault {
+    Fault::usage(format!("there is no command {}", program.to_string_lossy()))
 }
 
 /// Creates the schema in a SQLite file that has none. One that is older is an error of the first call that needs it.
