@@ -42,7 +42,7 @@ async fn a_held_lease_ends_when_it_was_asked_to(kit: Kit) {
         assert!(!cancel_requested);
         assert!(held_for <= lease && held_for + Duration::from_secs(5) > lease, "{held_for:?} of {lease:?}");
         assert_eq!(kit.job(job.proof.job).await.lease_until, Some(until));
-        assert_near(until, kit.now().await + lease, Duration::from_secs(10));
+        assert_near(until, kit.now().await + lease, Duration::from_secs(60));
     }
     assert_eq!(kit.job(job.proof.job).await.attempt, 1);
 }
@@ -212,7 +212,7 @@ async fn an_expired_lease_that_nobody_reaped_is_renewed(kit: Kit) {
     let job = kit.running(kit.new_job().max_run(Duration::from_secs(24 * 3600))).await;
     kit.expire().await;
     let HeartbeatAnswer::Held { until, .. } = kit.beat(job.proof).await else { panic!("not renewed") };
-    assert_near(until, kit.now().await + LEASE, Duration::from_secs(10));
+    assert_near(until, kit.now().await + LEASE, Duration::from_secs(60));
     assert_eq!(kit.reap_all().await, vec![]);
     assert_done(&kit.complete(job.proof).await, State::Succeeded);
 }
