@@ -32,7 +32,7 @@ BEGIN
                     FROM (SELECT j.id, j.ready_rank FROM turno.job j FORCE INDEX (job_ready)
                           WHERE j.queue = v_queue AND j.ready_rank >= v_from
                           ORDER BY j.ready_rank, j.id LIMIT v_left FOR UPDATE SKIP LOCKED) c) best
-            STRAIGHT_JOIN turno.job j ON j.id = best.id
+            STRAIGHT_JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = best.id
             SET j.state = 'running', j.attempt = j.attempt + 1, j.token = p_token, j.worker = p_worker, j.claimed_at = v_now,
                 j.started_at = IF(best.place <= v_start, v_now, NULL),
                 j.run_until = v_now + j.max_run_ms * 1000 + 10000000,

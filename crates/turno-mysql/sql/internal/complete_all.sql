@@ -12,7 +12,7 @@ BEGIN
     SELECT COUNT(DISTINCT j.id) = JSON_LENGTH(p_settles) INTO p_done
     FROM JSON_TABLE(p_settles, '$[*]' COLUMNS (job BIGINT PATH '$.job', attempt BIGINT PATH '$.attempt',
                                                token CHAR(36) PATH '$.token')) r
-    STRAIGHT_JOIN turno.job j ON j.id = r.job AND j.attempt = r.attempt AND j.token = UNHEX(REPLACE(r.token, '-', ''))
+    STRAIGHT_JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = r.job AND j.attempt = r.attempt AND j.token = UNHEX(REPLACE(r.token, '-', ''))
     FOR UPDATE /*!80000 OF j */;
     IF p_done THEN
         INSERT INTO turno.finished_job (id, queue, kind, outcome, payload, result, priority, attempt, failures, max_attempts,
@@ -24,14 +24,15 @@ BEGIN
             j.run_at, j.first_due_at, j.created_at, p_now
         FROM JSON_TABLE(p_settles, '$[*]' COLUMNS (job BIGINT PATH '$.job',
                                                    result LONGTEXT CHARACTER SET utf8mb4 PATH '$.result')) r
-        STRAIGHT_JOIN turno.job j ON j.id = r.job
-        STRAIGHT_JOIN turno.queue q ON q.queue = (SELECT MAX(s.queue) FROM turno.queue s WHERE s.queue IN (j.queue, ''))
+        STRAIGHT_JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = r.job
+        STRAIGHT_JOIN turno.queue q FORCE INDEX (PRIMARY) ON q.queue = (SELECT MAX(s.queue) FROM turno.queue s WHERE s.queue IN (j.queue, ''))
         WHERE q.keep_succeeded_ms <> 0 OR q.receipts_ms <> 0;
         SET v_kept = ROW_COUNT();
-        DELETE j FROM JSON_TABLE(p_settles, '$[*]' COLUMNS (job BIGINT PATH '$.job')) r STRAIGHT_JOIN turno.job j ON j.id = r.job;
+        DELETE j FROM JSON_TABLE(p_settles, '$[*]' COLUMNS (job BIGINT PATH '$.job')) r
+        STRAIGHT_JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = r.job;
         IF v_kept < JSON_LENGTH(p_settles) THEN
             DELETE a FROM JSON_TABLE(p_settles, '$[*]' COLUMNS (job BIGINT PATH '$.job')) r
-            STRAIGHT_JOIN turno.attempt a ON a.job_id = r.job
+            STRAIGHT_JOIN turno.attempt a FORCE INDEX (PRIMARY) ON a.job_id = r.job
             WHERE NOT EXISTS (SELECT 1 FROM turno.finished_job f WHERE f.id = a.job_id);
             DELETE k FROM JSON_TABLE(p_settles, '$[*]' COLUMNS (job BIGINT PATH '$.job')) r
             STRAIGHT_JOIN turno.enqueue_key k FORCE INDEX (enqueue_key_job) ON k.job_id = r.job

@@ -29,7 +29,7 @@ BEGIN
               idempotency_key VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$.idempotency_key',
               payload LONGTEXT CHARACTER SET utf8mb4 PATH '$.payload')) t
           WHERE t.unique_key IS NULL AND t.idempotency_key IS NULL) r
-    STRAIGHT_JOIN turno.queue q ON q.queue = (SELECT MAX(s.queue) FROM turno.queue s WHERE s.queue IN (r.queue, ''))
+    STRAIGHT_JOIN turno.queue q FORCE INDEX (PRIMARY) ON q.queue = (SELECT MAX(s.queue) FROM turno.queue s WHERE s.queue IN (r.queue, ''))
     ORDER BY r.place;
     SET p_first = IF(ROW_COUNT() > 0, LAST_INSERT_ID(), NULL);
 END

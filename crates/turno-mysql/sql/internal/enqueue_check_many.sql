@@ -25,7 +25,7 @@ BEGIN
                   place FOR ORDINALITY, queue VARCHAR(255) CHARACTER SET utf8mb4 PATH '$.queue', run_at BIGINT PATH '$.run_at',
                   priority BIGINT PATH '$.priority', max_attempts BIGINT PATH '$.max_attempts', max_run_ms BIGINT PATH '$.max_run_ms',
                   has_payload INT EXISTS PATH '$.payload')) r
-              STRAIGHT_JOIN turno.queue q ON q.queue = (SELECT MAX(s.queue) FROM turno.queue s
+              STRAIGHT_JOIN turno.queue q FORCE INDEX (PRIMARY) ON q.queue = (SELECT MAX(s.queue) FROM turno.queue s
                                                         WHERE s.queue IN (CAST(r.queue AS BINARY), ''))) t
         WHERE t.bad IS NOT NULL ORDER BY t.place LIMIT 1);
     IF v_bad IS NOT NULL THEN

@@ -8,9 +8,9 @@
 CREATE PROCEDURE turno.forget_rows(IN p_jobs LONGTEXT)
 BEGIN
     DELETE f FROM JSON_TABLE(p_jobs, '$[*]' COLUMNS (id BIGINT PATH '$')) r
-    STRAIGHT_JOIN turno.finished_job f ON f.id = r.id;
+    STRAIGHT_JOIN turno.finished_job f FORCE INDEX (PRIMARY) ON f.id = r.id;
     DELETE a FROM JSON_TABLE(p_jobs, '$[*]' COLUMNS (id BIGINT PATH '$')) r
-    STRAIGHT_JOIN turno.attempt a ON a.job_id = r.id;
+    STRAIGHT_JOIN turno.attempt a FORCE INDEX (PRIMARY) ON a.job_id = r.id;
     DELETE k FROM JSON_TABLE(p_jobs, '$[*]' COLUMNS (id BIGINT PATH '$')) r
     STRAIGHT_JOIN turno.enqueue_key k FORCE INDEX (enqueue_key_job) ON k.job_id = r.id;
 END

@@ -12,7 +12,7 @@ BEGIN
     DECLARE v_tries INT DEFAULT 20;
     WHILE p_state IS NULL AND p_outcome IS NULL DO
         SELECT j.id IS NOT NULL, f.outcome INTO v_there, p_outcome
-        FROM (SELECT p_job AS id) p LEFT JOIN turno.job j ON j.id = p.id LEFT JOIN turno.finished_job f ON f.id = p.id;
+        FROM (SELECT p_job AS id) p LEFT JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = p.id LEFT JOIN turno.finished_job f ON f.id = p.id;
         IF v_there THEN
             SET p_outcome = NULL;
             SELECT j.state INTO p_state FROM turno.job j WHERE j.id = p_job FOR UPDATE;

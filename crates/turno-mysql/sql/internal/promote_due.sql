@@ -24,7 +24,7 @@ BEGIN
                           ORDER BY q.queue DESC LIMIT 1);
             UPDATE (SELECT j.id FROM turno.job j FORCE INDEX (job_due) WHERE j.queue = v_queue AND j.due_at <= v_now
                     ORDER BY j.due_at, j.id LIMIT v_left FOR UPDATE SKIP LOCKED) due
-            STRAIGHT_JOIN turno.job j ON j.id = due.id
+            STRAIGHT_JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = due.id
             SET j.state = 'ready', j.rank = j.run_at + j.priority * v_step;
             SET p_count = p_count + ROW_COUNT();
         END IF;

@@ -14,6 +14,6 @@ BEGIN
     FROM (SELECT r.place, r.name, CAST(r.name AS BINARY) AS bytes
           FROM JSON_TABLE(p_queues, '$[*]' COLUMNS (
               place FOR ORDINALITY, name VARCHAR(255) CHARACTER SET utf8mb4 PATH '$')) r) n
-    STRAIGHT_JOIN turno.queue q ON q.queue = (SELECT MAX(s.queue) FROM turno.queue s WHERE s.queue IN (n.bytes, ''))
+    STRAIGHT_JOIN turno.queue q FORCE INDEX (PRIMARY) ON q.queue = (SELECT MAX(s.queue) FROM turno.queue s WHERE s.queue IN (n.bytes, ''))
     ORDER BY n.place;
 END

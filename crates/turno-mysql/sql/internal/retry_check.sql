@@ -14,7 +14,7 @@ BEGIN
     -- The look shows both tables in one snapshot: another retry is moving the job from one to the other.
     WHILE v_state IS NULL AND v_locked IS NULL DO
         SELECT j.state, f.outcome INTO v_state, v_outcome
-        FROM (SELECT p_job AS id) p LEFT JOIN turno.job j ON j.id = p.id LEFT JOIN turno.finished_job f ON f.id = p.id;
+        FROM (SELECT p_job AS id) p LEFT JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = p.id LEFT JOIN turno.finished_job f ON f.id = p.id;
         IF v_state IS NULL AND v_outcome IS NULL THEN
             CALL turno.raise_error(31005, CONCAT('there is no job ', COALESCE(p_job, 'NULL')));
         ELSEIF v_state IS NULL THEN

@@ -21,9 +21,9 @@ BEGIN
     INTO v_verb, p_state, p_run_at, v_outcome, v_ended_verb, v_ended_attempt, v_ended_hash, v_ended_worker, v_ended_queue, v_job_state,
         v_job_attempt, v_job_worker, v_job_queue
     FROM (SELECT p_job AS id) p
-    LEFT JOIN turno.finished_job f ON f.id = p.id
-    LEFT JOIN turno.attempt a ON a.job_id = p.id AND a.attempt = p_attempt AND a.token_hash = v_hash
-    LEFT JOIN turno.job j ON j.id = p.id;
+    LEFT JOIN turno.finished_job f FORCE INDEX (PRIMARY) ON f.id = p.id
+    LEFT JOIN turno.attempt a FORCE INDEX (PRIMARY) ON a.job_id = p.id AND a.attempt = p_attempt AND a.token_hash = v_hash
+    LEFT JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = p.id;
     IF v_ended_attempt = p_attempt AND v_ended_hash = v_hash THEN
         SET p_state = v_outcome, p_run_at = NULL, v_verb = v_ended_verb;
     END IF;

@@ -1,5 +1,6 @@
 -- complete_many: ends attempts as succeeded. A refusal is an answer, and commits with its row in the ledger.
--- Takes: proofs as a JSON array of at most 1000 objects with job, attempt and token, and result (a string that holds JSON text) if there is one; who sends them.
+-- Takes: proofs as a JSON array of at most 1000 objects with job, attempt and token, and result (a string that
+--        holds JSON text) if there is one; who sends them.
 -- Returns: per proof its place: status done, already, refused or gone; the job's state; when it is due again; the reason of a
 --          refusal.
 -- Raises: TU001

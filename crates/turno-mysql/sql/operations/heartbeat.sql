@@ -25,9 +25,9 @@ BEGIN
     UPDATE (SELECT j.id, b.started
             FROM JSON_TABLE(p_beats, '$[*]' COLUMNS (job BIGINT PATH '$.job', attempt BIGINT PATH '$.attempt',
                                                      token CHAR(36) PATH '$.token', started VARCHAR(5) PATH '$.started')) b
-            STRAIGHT_JOIN turno.job j ON j.id = b.job AND j.attempt = b.attempt AND j.token = UNHEX(REPLACE(b.token, '-', ''))
+            STRAIGHT_JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = b.job AND j.attempt = b.attempt AND j.token = UNHEX(REPLACE(b.token, '-', ''))
             ORDER BY j.id LIMIT 1000 FOR UPDATE /*!80000 OF j */ SKIP LOCKED) kept
-    STRAIGHT_JOIN turno.job j ON j.id = kept.id
+    STRAIGHT_JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = kept.id
     SET j.lease_until = LEAST(v_now + p_lease_ms * 1000, j.run_until),
         j.started_at = IF(j.started_at IS NULL AND COALESCE(kept.started, 'true') IN ('true', '1'), v_now, j.started_at);
     SELECT b.place, b.job AS job_id,
@@ -37,10 +37,10 @@ BEGIN
            j.cancel_requested_at IS NOT NULL AS cancel_requested
     FROM JSON_TABLE(p_beats, '$[*]' COLUMNS (place FOR ORDINALITY, job BIGINT PATH '$.job', attempt BIGINT PATH '$.attempt',
                                              token CHAR(36) PATH '$.token')) b
-    LEFT JOIN turno.job j ON j.id = b.job AND j.attempt = b.attempt AND j.token = UNHEX(REPLACE(b.token, '-', ''))
-    LEFT JOIN turno.finished_job f ON j.id IS NULL AND f.id = b.job AND f.attempt = b.attempt
+    LEFT JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = b.job AND j.attempt = b.attempt AND j.token = UNHEX(REPLACE(b.token, '-', ''))
+    LEFT JOIN turno.finished_job f FORCE INDEX (PRIMARY) ON j.id IS NULL AND f.id = b.job AND f.attempt = b.attempt
         AND f.token_hash = UNHEX(SHA2(UNHEX(REPLACE(b.token, '-', '')), 256))
-    LEFT JOIN turno.attempt a ON j.id IS NULL AND a.job_id = b.job AND a.attempt = b.attempt
+    LEFT JOIN turno.attempt a FORCE INDEX (PRIMARY) ON j.id IS NULL AND a.job_id = b.job AND a.attempt = b.attempt
         AND a.token_hash = UNHEX(SHA2(UNHEX(REPLACE(b.token, '-', '')), 256))
     ORDER BY b.place;
     CALL turno.end_work(v_own);

@@ -36,7 +36,7 @@ BEGIN
     END WHILE;
     DELETE r FROM (SELECT o.id FROM turno.refused o FORCE INDEX (refused_by_time) WHERE o.last_at < v_now - 30 * 86400 * 1000000
                    ORDER BY o.last_at LIMIT p_limit FOR UPDATE SKIP LOCKED) old
-    STRAIGHT_JOIN turno.refused r ON r.id = old.id;
+    STRAIGHT_JOIN turno.refused r FORCE INDEX (PRIMARY) ON r.id = old.id;
     SET v_refused = ROW_COUNT();
     COMMIT;
     SELECT v_jobs AS jobs, v_refused AS refused;

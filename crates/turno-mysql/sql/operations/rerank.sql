@@ -30,7 +30,7 @@ BEGIN
     UPDATE (SELECT j.id FROM turno.job j FORCE INDEX (PRIMARY) WHERE j.id > p_after AND j.id <= v_until AND j.state = 'ready'
               AND j.rank <> j.run_at + j.priority * v_step
             ORDER BY j.id LIMIT p_limit FOR UPDATE) seen
-    STRAIGHT_JOIN turno.job j ON j.id = seen.id
+    STRAIGHT_JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = seen.id
     SET j.rank = j.run_at + j.priority * v_step
     WHERE j.queue = v_queue OR v_queue = '' AND NOT EXISTS (SELECT 1 FROM turno.queue q WHERE q.queue = j.queue);
     COMMIT;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
-use turno_contract::{Backend, ClaimRequest, Completion, ErrorKind, JobId, NewJob, Proof, Token};
+use turno_contract::{Backend, Beat, ClaimRequest, Completion, ErrorKind, JobId, NewJob, Proof, Token};
 
 use crate::rig::{MysqlRig, servers};
 
@@ -133,5 +133,25 @@ async fn a_session_with_odd_settings_enqueues_the_same_job() {
         let other = rig.mysql().enqueue(&[NewJob::new("q", "k", "1")]).await.expect("enqueue")[0].id;
         let other = rig.mysql().job(other).await.expect("job").expect("a record");
         assert!((other.created_at - job.created_at).abs() < time::Duration::seconds(60), "{server}");
+    }
+}
+
+/// Rules H2, S1: on a table so small that reading it whole looks cheap, a batch still locks its own jobs alone.
+#[tokio::test]
+async fn a_batch_locks_no_job_but_its_own() {
+    for server in servers() {
+        let rig = MysqlRig::on(&server).await;
+        rig.mysql().enqueue(&vec![NewJob::new("q", "k", "1"); 3]).await.expect("enqueue");
+        let jobs = rig.mysql().claim(&ClaimRequest::one("q", "w").limit(3)).await.expect("claim").jobs;
+        let mut session = begun(&rig, "READ COMMITTED").await;
+        let hold = format!("SELECT id FROM turno.job WHERE id = {} FOR UPDATE", jobs[2].proof.job);
+        session.query_drop(rig.sql(&hold)).await.expect("the last job is held");
+        let beats: Vec<Beat> = jobs[..2].iter().map(|job| Beat { proof: job.proof, started: true }).collect();
+        let kept = rig.mysql().heartbeat(&beats, Duration::from_secs(60));
+        tokio::time::timeout(PATIENCE, kept).await.expect("no heartbeat waits").expect("heartbeat");
+        let done: Vec<Completion> =
+            jobs[..2].iter().map(|job| Completion { proof: job.proof, result: None }).collect();
+        let complete = rig.mysql().complete("w", &done);
+        tokio::time::timeout(PATIENCE, complete).await.expect("no completion waits").expect("complete");
     }
 }
