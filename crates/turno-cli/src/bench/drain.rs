@@ -15,11 +15,14 @@ impl Bench<'_> {
         for kept in Kept::ALL {
             let queue = self.queue_keeping(kept).await?;
             let mut floor = vec![rate(n, self.floor.drain(n, batch).await?)];
-            let (mut ours, mut cpu, mut claims, mut cost) = (Vec::new(), 0.0, 0, Counters::default());
+            let (mut ours, mut cpu, mut server, mut claims) = (Vec::new(), 0.0, 0.0, 0);
+            let mut cost = Counters::default();
             for _ in 0..self.sizes.rounds {
                 self.fill(&queue, n, None).await?;
                 let before = self.floor.counters().await?.unwrap_or_default();
+                let sessions = self.server_cpu().await?;
                 let drained = self.drain_queue(&queue, n).await?;
+                server += self.server_cpu_since(&sessions).await?.as_secs_f64();
                 let after = self.floor.counters().await?.unwrap_or_default();
                 ours.push(rate(n, drained.took));
                 cpu += drained.client_cpu.as_secs_f64();
@@ -39,6 +42,7 @@ impl Bench<'_> {
                     .detail("jobs_per_claim", jobs / claims as f64);
             let figure = match self.backend.engine() {
                 Engine::Postgres => figure
+                    .detail("server_us_per_job", server * 1e6 / jobs)
                     .detail("wal_bytes_per_job", cost.wal_bytes as f64 / jobs)
                     .detail("dead_rows_per_job", cost.dead_rows as f64 / jobs),
                 _ => figure,

@@ -17,7 +17,8 @@ const ROUND_JOBS: u64 = 20_000;
 impl Bench<'_> {
     /// Runs W4 with each kind of hold.
     pub(super) async fn held(&mut self) -> anyhow::Result<()> {
-        for how in Hold::ALL {
+        let holds = Hold::ALL.into_iter().filter(|how| self.args.hold.is_none_or(|wanted| wanted.is(*how)));
+        for how in holds.collect::<Vec<_>>() {
             let Some(holding) = self.floor.hold(how).await? else {
                 return self.skip("W4", "this engine keeps no dead rows in the way of a claim");
             };

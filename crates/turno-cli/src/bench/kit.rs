@@ -1,5 +1,6 @@
 //! What the workloads share: queues of their own, filling and draining them, and a bar on a terminal.
 
+use std::collections::HashMap;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +21,9 @@ use super::Bench;
 
 /// A worker that has not settled everything after this long is stuck.
 const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Claims ahead by default: the next ones are on their way while the last one is worked on.
+const PREFETCH_BATCHES: usize = 6;
 
 /// What a job carries.
 #[derive(Debug, Serialize, Deserialize)]
@@ -204,7 +208,7 @@ impl Bench<'_> {
         Worker::builder(Arc::clone(backend))
             .queue(queue)
             .concurrency(batch)
-            .prefetch(self.args.prefetch.unwrap_or(2 * batch))
+            .prefetch(self.args.prefetch.unwrap_or(PREFETCH_BATCHES * batch))
             .settle_batch(batch)
             .handler("noop", noop)
     }
@@ -216,6 +220,20 @@ impl Bench<'_> {
             backends.push(turno::connect(&self.url).await?);
         }
         Ok(backends)
+    }
+
+    /// Processor time so far of each of the server's sessions that can be seen.
+    pub(super) async fn server_cpu(&self) -> anyhow::Result<HashMap<u32, Duration>> {
+        let pids = self.floor.server_processes().await?;
+        Ok(pids.into_iter().filter_map(|pid| Some((pid, super::process::cpu(pid)?))).collect())
+    }
+
+    /// What those sessions, and any that began since, have used meanwhile.
+    pub(super) async fn server_cpu_since(&self, before: &HashMap<u32, Duration>) -> anyhow::Result<Duration> {
+        let after = self.server_cpu().await?;
+        let used =
+            |(pid, cpu): (&u32, &Duration)| cpu.saturating_sub(before.get(pid).copied().unwrap_or_default());
+        Ok(after.iter().map(used).sum())
     }
 
     /// Workers on this queue.

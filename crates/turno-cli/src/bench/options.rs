@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use turno::Engine;
+use turno_floor::Hold;
 
 use crate::parse;
 
@@ -57,6 +58,28 @@ impl Workload {
     ];
 }
 
+/// What keeps the database from forgetting old rows in W4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum HoldName {
+    /// A snapshot held by a session that does nothing
+    Snapshot,
+    /// A transaction that has written and sits idle
+    Writer,
+    /// Four long scans
+    Readers,
+}
+
+impl HoldName {
+    /// Whether it names this one.
+    pub fn is(self, hold: Hold) -> bool {
+        match self {
+            HoldName::Snapshot => hold == Hold::Snapshot,
+            HoldName::Writer => hold == Hold::Writer,
+            HoldName::Readers => hold == Hold::Readers,
+        }
+    }
+}
+
 /// Options of `turno bench`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = HELP)]
@@ -76,6 +99,9 @@ pub struct Args {
     /// Jobs that pass while the snapshot of W4 is held; 100000, with --full 1000000
     #[arg(long)]
     held: Option<u64>,
+    /// The one kind of transaction that W4 holds open; all three, one after the other, if none is named
+    #[arg(long)]
+    pub hold: Option<HoldName>,
     /// Jobs that wait, are scheduled or have ended in W5; 100000, with --full 1000000
     #[arg(long)]
     deep: Option<u64>,
@@ -97,7 +123,7 @@ pub struct Args {
     /// Worker runtimes that drain at the same time, each with connections of its own
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub workers: u32,
-    /// Jobs that a worker claims ahead of its free slots
+    /// Jobs that a worker claims ahead of its free slots, at most; six batches by default
     #[arg(long)]
     pub prefetch: Option<usize>,
 }

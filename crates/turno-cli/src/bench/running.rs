@@ -8,7 +8,7 @@ use turno::{Context, Worker};
 use super::Bench;
 use super::figure::Figure;
 use super::kit::{Noop, queue};
-use super::process::{cpu, own_cpu};
+use super::process::own_cpu;
 
 /// How long the jobs are held without a heartbeat.
 const LEASE: Duration = Duration::from_secs(30);
@@ -69,12 +69,10 @@ impl Bench<'_> {
 
     /// Processor time of this process, and of the server's sessions if they can be seen.
     async fn cpu_of_a_while(&self) -> anyhow::Result<(Duration, Option<Duration>)> {
-        let pids = self.floor.server_processes().await?;
-        let server = || pids.iter().map(|pid| cpu(*pid)).sum::<Option<Duration>>();
-        let (client_before, server_before) = (own_cpu(), server());
+        let (client_before, sessions) = (own_cpu(), self.server_cpu().await?);
         tokio::time::sleep(self.sizes.watch).await;
         let client = own_cpu().saturating_sub(client_before);
-        let server = server().zip(server_before).map(|(after, before)| after.saturating_sub(before));
-        Ok((client, if pids.is_empty() { None } else { server }))
+        let server = self.server_cpu_since(&sessions).await?;
+        Ok((client, (!sessions.is_empty()).then_some(server)))
     }
 }
