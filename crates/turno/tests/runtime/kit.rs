@@ -12,6 +12,9 @@ use crate::rig::Rig;
 /// How long a case waits for what must happen.
 pub const LIMIT: Duration = Duration::from_secs(30);
 
+/// What a busy machine may add to a time that a case bounds.
+pub const SLACK: Duration = Duration::from_secs(2);
+
 /// Waits until the condition holds; panics with its name after [`LIMIT`].
 pub async fn until<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {
     let began = Instant::now();

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use turno::{Context, JobError, NewJob, State, Verb};
 
 use super::cases;
-use crate::kit::{LIMIT, until};
+use crate::kit::{LIMIT, SLACK, until};
 use crate::rig::Rig;
 
 /// What the child shall be; it finds its database and queue beside it.
@@ -147,6 +147,6 @@ async fn sigterm_shuts_down_gracefully_and_a_second_one_at_once(rig: Arc<Rig>) {
     let second = Instant::now();
     terminate(&child);
     assert!(ended(&mut child).await.success());
-    assert!(second.elapsed() < Duration::from_secs(3), "{:?}", second.elapsed());
+    assert!(second.elapsed() < Duration::from_secs(1) + SLACK, "{:?}", second.elapsed());
     assert_ne!(rig.state(ignores).await, State::Running);
 }
