@@ -90,8 +90,8 @@ fn kind_of(code: u16, rolled_back: ErrorKind) -> ErrorKind {
         1044 | 1045 | 1142 | 1143 | 1227 | 1370 | 1698 => ErrorKind::PermissionDenied,
         1305 | 1049 | 1146 | 1318 | 1054 => ErrorKind::VersionMismatch,
         1317 | 1969 | 3024 => ErrorKind::Busy,
-        // Too many connections, shutdown, read-only, not part of a cluster, a killed connection.
-        1040 | 1041 | 1047 | 1053 | 1129 | 1152 | 1203 | 1226 | 1290 | 1792 | 1836 | 1927 => {
+        // Too many connections, shutdown, read-only, not part of a cluster, a statement to prepare anew, a killed connection.
+        1040 | 1041 | 1047 | 1053 | 1129 | 1152 | 1203 | 1226 | 1290 | 1615 | 1792 | 1836 | 1927 => {
             ErrorKind::Unavailable
         }
         _ => ErrorKind::Internal,

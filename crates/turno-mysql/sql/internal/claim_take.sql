@@ -6,7 +6,8 @@
 -- Writes: job
 -- Locks: job rows in rank order; skips those that somebody holds
 -- DIFFERS: MariaDB also locks the record behind the end of a range, which is the head of another queue. So the ready jobs are counted
---          first, without a lock, and the locking scan ends at the last of them.
+--          first, without a lock, and the locking scan ends at the last of them. Only SELECT ... INTO reads without a lock on both
+--          servers: a query inside SET, IF or DECLARE waits for rows that somebody holds.
 -- Rules: C1, C2, C3, C4, C8, F2, H3, P5
 CREATE PROCEDURE turno.claim_take(
     IN p_queues LONGTEXT, IN p_worker VARCHAR(255), IN p_limit BIGINT, IN p_lease_ms BIGINT, IN p_token BINARY(16),
@@ -16,7 +17,7 @@ BEGIN
     DECLARE v_place INT DEFAULT 0;
     DECLARE v_path VARCHAR(16);
     DECLARE v_queue VARBINARY(200);
-    DECLARE v_from, v_left, v_start BIGINT;
+    DECLARE v_from, v_left, v_start, v_paused BIGINT;
     SET p_taken = 0;
     WHILE v_place < JSON_LENGTH(p_queues) AND p_taken < p_limit DO
         SET v_path = CONCAT('$[', v_place, ']');
@@ -25,9 +26,10 @@ BEGIN
         SET v_left = p_limit - p_taken;
         SET v_start = GREATEST(0, COALESCE(p_start, p_limit) - p_taken);
         SET v_place = v_place + 1;
-        SET v_left = (SELECT COUNT(*) FROM (SELECT 1 AS one FROM turno.job j FORCE INDEX (job_ready)
-                      WHERE j.queue = v_queue AND j.ready_rank >= v_from LIMIT v_left) c);
-        IF v_left > 0 AND NOT EXISTS (SELECT 1 FROM turno.queue q WHERE q.queue = v_queue AND q.paused_at IS NOT NULL) THEN
+        SELECT COUNT(*) INTO v_left FROM (SELECT 1 AS one FROM turno.job j FORCE INDEX (job_ready)
+                      WHERE j.queue = v_queue AND j.ready_rank >= v_from LIMIT v_left) c;
+        SELECT COUNT(q.paused_at) INTO v_paused FROM turno.queue q WHERE q.queue = v_queue;
+        IF v_left > 0 AND v_paused = 0 THEN
             UPDATE (SELECT c.id, ROW_NUMBER() OVER (ORDER BY c.ready_rank, c.id) AS place
                     FROM (SELECT j.id, j.ready_rank FROM turno.job j FORCE INDEX (job_ready)
                           WHERE j.queue = v_queue AND j.ready_rank >= v_from

@@ -7,8 +7,8 @@
 -- Rules: T2, E9, E11
 CREATE PROCEDURE turno.enqueue_check_many(IN p_jobs LONGTEXT, IN p_prioritized BOOLEAN, IN p_now BIGINT)
 BEGIN
-    DECLARE v_bad VARCHAR(255) DEFAULT (
-        SELECT CONCAT('row ', t.place, ': ', t.bad)
+    DECLARE v_bad VARCHAR(255);
+    SELECT CONCAT('row ', t.place, ': ', t.bad) INTO v_bad
         FROM (SELECT r.place, CASE
                   WHEN r.queue IS NULL THEN 'queue is NULL'
                   WHEN NOT r.has_payload THEN 'payload is NULL'
@@ -27,7 +27,7 @@ BEGIN
                   has_payload INT EXISTS PATH '$.payload')) r
               STRAIGHT_JOIN turno.queue q FORCE INDEX (PRIMARY) ON q.queue = (SELECT MAX(s.queue) FROM turno.queue s
                                                         WHERE s.queue IN (CAST(r.queue AS BINARY), ''))) t
-        WHERE t.bad IS NOT NULL ORDER BY t.place LIMIT 1);
+        WHERE t.bad IS NOT NULL ORDER BY t.place LIMIT 1;
     IF v_bad IS NOT NULL THEN
         CALL turno.raise_error(31001, v_bad);
     END IF;

@@ -15,7 +15,7 @@ BEGIN
     DECLARE v_key VARBINARY(4096) DEFAULT p_idempotency_key;
     DECLARE v_operation BINARY(16);
     DECLARE v_state VARCHAR(9);
-    DECLARE v_rank BIGINT;
+    DECLARE v_rank, v_there BIGINT;
     CALL turno.enqueue_check(p_place, v_queue, p_payload IS NOT NULL, p_run_at, p_priority, p_max_attempts, p_max_run_ms, p_now,
         v_state, v_rank);
     SET p_id = 0, p_created = FALSE;
@@ -26,10 +26,9 @@ BEGIN
         SELECT k.job_id INTO p_id FROM turno.enqueue_key k WHERE k.queue = v_queue AND k.key = v_key FOR UPDATE;
         -- A job that a unique key found may have been removed before its new idempotency key was committed. Such a key stands for
         -- nothing. A caller's snapshot may be too old to tell.
-        IF p_own AND p_id <> 0 AND NOT EXISTS (SELECT 1 FROM turno.job j WHERE j.id = p_id
-                                               UNION ALL SELECT 1 FROM turno.finished_job f WHERE f.id = p_id) THEN
-            SET p_id = 0;
-        END IF;
+        SELECT COUNT(*) INTO v_there
+        FROM (SELECT j.id FROM turno.job j WHERE j.id = p_id UNION ALL SELECT f.id FROM turno.finished_job f WHERE f.id = p_id) t;
+        SET p_id = IF(p_own AND v_there = 0, 0, p_id);
     END IF;
     IF p_id = 0 THEN
         CALL turno.random_id(v_operation);

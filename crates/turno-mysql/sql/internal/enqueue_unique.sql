@@ -17,7 +17,7 @@ BEGIN
     DECLARE v_key VARBINARY(4096) DEFAULT p_unique_key;
     DECLARE v_tries INT DEFAULT 20;
     IF p_own THEN
-        SET p_id = (SELECT j.id FROM turno.job j FORCE INDEX (job_unique) WHERE j.queue = p_queue AND j.unique_key = v_key);
+        SELECT MAX(j.id) INTO p_id FROM turno.job j FORCE INDEX (job_unique) WHERE j.queue = p_queue AND j.unique_key = v_key;
     END IF;
     SET p_created = FALSE;
     WHILE p_id IS NULL DO

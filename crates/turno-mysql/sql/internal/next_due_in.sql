@@ -9,14 +9,14 @@ CREATE PROCEDURE turno.next_due_in(IN p_queues LONGTEXT, OUT p_due_in_ms BIGINT)
 BEGIN
     DECLARE v_place INT DEFAULT 0;
     DECLARE v_queue VARBINARY(200);
-    DECLARE v_due, v_next BIGINT;
+    DECLARE v_due, v_next, v_paused BIGINT;
     WHILE v_place < JSON_LENGTH(p_queues) DO
         SET v_queue = JSON_UNQUOTE(JSON_EXTRACT(p_queues, CONCAT('$[', v_place, ']')));
         SET v_place = v_place + 1;
-        SET v_due = (SELECT j.due_at FROM turno.job j FORCE INDEX (job_due)
-                     WHERE j.queue = v_queue AND j.due_at IS NOT NULL ORDER BY j.due_at, j.id LIMIT 1);
-        IF v_due IS NOT NULL
-           AND NOT EXISTS (SELECT 1 FROM turno.queue q WHERE q.queue = v_queue AND q.paused_at IS NOT NULL) THEN
+        SELECT MIN(t.at) INTO v_due FROM (SELECT j.due_at AS at FROM turno.job j FORCE INDEX (job_due)
+                     WHERE j.queue = v_queue AND j.due_at IS NOT NULL ORDER BY j.due_at, j.id LIMIT 1) t;
+        SELECT COUNT(q.paused_at) INTO v_paused FROM turno.queue q WHERE q.queue = v_queue;
+        IF v_due IS NOT NULL AND v_paused = 0 THEN
             SET v_next = LEAST(COALESCE(v_next, v_due), v_due);
         END IF;
     END WHILE;

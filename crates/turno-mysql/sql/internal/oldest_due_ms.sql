@@ -11,11 +11,11 @@ CREATE PROCEDURE turno.oldest_due_ms(IN p_queue VARBINARY(200), IN p_aging_ms BI
 BEGIN
     DECLARE v_rank BIGINT DEFAULT -9223372036854775808;
     DECLARE v_oldest, v_run_at, v_row_rank BIGINT;
-    SET v_oldest = (SELECT j.due_at FROM turno.job j FORCE INDEX (job_due)
-                    WHERE j.queue = p_queue AND j.due_at <= p_now ORDER BY j.due_at, j.id LIMIT 1);
+    SELECT MIN(t.at) INTO v_oldest FROM (SELECT j.due_at AS at FROM turno.job j FORCE INDEX (job_due)
+                    WHERE j.queue = p_queue AND j.due_at <= p_now ORDER BY j.due_at, j.id LIMIT 1) t;
     IF p_aging_ms IS NOT NULL THEN
-        SET v_run_at = (SELECT MIN(t.run_at) FROM (SELECT j.run_at FROM turno.job j FORCE INDEX (job_ready)
-                        WHERE j.queue = p_queue AND j.ready_rank IS NOT NULL ORDER BY j.ready_rank, j.id LIMIT 10000) t);
+        SELECT MIN(t.run_at) INTO v_run_at FROM (SELECT j.run_at FROM turno.job j FORCE INDEX (job_ready)
+                        WHERE j.queue = p_queue AND j.ready_rank IS NOT NULL ORDER BY j.ready_rank, j.id LIMIT 10000) t;
         SET v_oldest = LEAST(COALESCE(v_oldest, v_run_at), COALESCE(v_run_at, v_oldest));
     ELSE
         leap: LOOP

@@ -8,7 +8,9 @@
 CREATE PROCEDURE turno.queue_row(IN p_queue VARCHAR(255))
 BEGIN
     DECLARE v_queue VARBINARY(200) DEFAULT p_queue;
-    IF NOT EXISTS (SELECT 1 FROM turno.queue q WHERE q.queue = v_queue) THEN
+    DECLARE v_there BIGINT;
+    SELECT COUNT(*) INTO v_there FROM turno.queue q WHERE q.queue = v_queue;
+    IF v_there = 0 THEN
         INSERT INTO turno.queue (queue, aging_ms, max_attempts, max_run_ms, retry_base_ms, retry_cap_ms, max_attempts_limit,
             max_run_limit_ms, run_at_horizon_ms, keep_succeeded_ms, keep_cancelled_ms, keep_dead_ms, receipts_ms)
         SELECT v_queue, d.aging_ms, d.max_attempts, d.max_run_ms, d.retry_base_ms, d.retry_cap_ms, d.max_attempts_limit,

@@ -24,8 +24,8 @@ BEGIN
         SET p_holding_for_ms = CEIL((v_hold - v_now) / 1000), v_done = TRUE;
     END IF;
     -- Counted first, as in claim_take: the record behind the end is the lease of somebody alive.
-    SET v_expired = (SELECT COUNT(*) FROM (SELECT 1 AS one FROM turno.job j FORCE INDEX (job_lease) WHERE j.lease_until < v_now
-                                           LIMIT p_limit) c);
+    SELECT COUNT(*) INTO v_expired FROM (SELECT 1 AS one FROM turno.job j FORCE INDEX (job_lease) WHERE j.lease_until < v_now
+                                           LIMIT p_limit) c;
     SET v_done = v_done OR v_expired = 0;
     OPEN v_lost;
     WHILE NOT v_done DO

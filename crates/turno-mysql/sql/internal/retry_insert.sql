@@ -16,8 +16,8 @@ BEGIN
         SET p_bad = CONCAT('job ', COALESCE(v_holder, 'that has ended just now'), ' has its unique key');
     END;
     SELECT f.queue, f.unique_key INTO v_queue, v_key FROM turno.finished_job f WHERE f.id = p_job FOR UPDATE;
-    SET v_step = (SELECT COALESCE(q.aging_ms * 1000, 4503599627370496) FROM turno.queue q WHERE q.queue IN (v_queue, '')
-                  ORDER BY q.queue DESC LIMIT 1);
+    SELECT COALESCE(q.aging_ms * 1000, 4503599627370496) INTO v_step FROM turno.queue q WHERE q.queue IN (v_queue, '')
+                  ORDER BY q.queue DESC LIMIT 1;
     INSERT INTO turno.job (id, queue, kind, payload, priority, state, `rank`, run_at, first_due_at, created_at, attempt, max_attempts,
         max_run_ms, unique_key, operation_id)
     SELECT f.id, f.queue, f.kind, f.payload, f.priority, 'ready', p_now + f.priority * v_step, p_now, p_now, f.created_at, f.attempt,

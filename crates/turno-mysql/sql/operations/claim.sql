@@ -15,7 +15,7 @@ BEGIN
     DECLARE v_token BINARY(16) DEFAULT UNHEX(REPLACE(p_token, '-', ''));
     DECLARE v_lock VARCHAR(64) DEFAULT CONCAT('turno.', HEX(v_token));
     DECLARE v_own, v_alone BOOLEAN;
-    DECLARE v_count, v_taken, v_again, v_ready, v_hold, v_next_due BIGINT DEFAULT 0;
+    DECLARE v_count, v_taken, v_again, v_ready, v_hold, v_held, v_next_due BIGINT DEFAULT 0;
     DECLARE v_lost LONGTEXT;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
@@ -33,7 +33,8 @@ BEGIN
     IF NOT COALESCE(v_alone, FALSE) THEN
         SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT = 'another claim with this token is still going on';
     END IF;
-    IF NOT EXISTS (SELECT 1 FROM turno.job j FORCE INDEX (job_token) WHERE j.token = v_token) THEN
+    SELECT COUNT(*) INTO v_held FROM turno.job j FORCE INDEX (job_token) WHERE j.token = v_token;
+    IF v_held = 0 THEN
         CALL turno.promote_due(p_queues, 1000, v_count);
         CALL turno.claim_take(p_queues, p_worker, p_limit, p_lease_ms, v_token, p_start, p_from_ranks, v_taken);
         IF v_taken < p_limit THEN

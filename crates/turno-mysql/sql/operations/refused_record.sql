@@ -13,7 +13,7 @@ BEGIN
     DECLARE v_own BOOLEAN;
     DECLARE v_status VARCHAR(8) DEFAULT 'already';
     DECLARE v_state VARCHAR(9);
-    DECLARE v_run_at BIGINT;
+    DECLARE v_run_at, v_current BIGINT;
     DECLARE v_reason TEXT;
     DECLARE EXIT HANDLER FOR 1213 RESIGNAL;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
@@ -25,7 +25,8 @@ BEGIN
         CALL turno.raise_error(31001, 'a settle is complete, fail or release');
     END IF;
     CALL turno.begin_work(v_own);
-    IF NOT EXISTS (SELECT 1 FROM turno.job j WHERE j.id = p_job AND j.attempt = p_attempt AND j.token = v_token) THEN
+    SELECT COUNT(*) INTO v_current FROM turno.job j WHERE j.id = p_job AND j.attempt = p_attempt AND j.token = v_token;
+    IF v_current = 0 THEN
         CALL turno.settle_miss(p_job, p_attempt, v_token, p_verb, p_detail, p_worker, v_status, v_state, v_run_at, v_reason);
     END IF;
     CALL turno.end_work(v_own);

@@ -27,8 +27,8 @@ BEGIN
         CALL turno.raise_error(31006, CONCAT('job ', p_job, ' has ended as ', v_ended));
     END IF;
     SELECT j.queue INTO v_queue FROM turno.job j WHERE j.id = p_job FOR UPDATE;
-    SET v_step = (SELECT COALESCE(q.aging_ms * 1000, 4503599627370496) FROM turno.queue q WHERE q.queue IN (v_queue, '')
-                  ORDER BY q.queue DESC LIMIT 1);
+    SELECT COALESCE(q.aging_ms * 1000, 4503599627370496) INTO v_step FROM turno.queue q WHERE q.queue IN (v_queue, '')
+                  ORDER BY q.queue DESC LIMIT 1;
     UPDATE turno.job j
     SET j.rank = IF(j.state = 'ready', j.run_at + p_priority * v_step, j.rank), j.priority = p_priority
     WHERE j.id = p_job;

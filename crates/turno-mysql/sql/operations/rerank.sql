@@ -23,10 +23,10 @@ BEGIN
     IF p_after IS NULL THEN
         CALL turno.raise_error(31001, 'rerank begins after id 0, not after NULL');
     END IF;
-    SET v_until = (SELECT MAX(t.id) FROM (SELECT j.id FROM turno.job j FORCE INDEX (PRIMARY) WHERE j.id > p_after
-                                          ORDER BY j.id LIMIT p_limit) t);
-    SET v_step = (SELECT COALESCE(q.aging_ms * 1000, 4503599627370496) FROM turno.queue q WHERE q.queue IN (v_queue, '')
-                  ORDER BY q.queue DESC LIMIT 1);
+    SELECT MAX(t.id) INTO v_until FROM (SELECT j.id FROM turno.job j FORCE INDEX (PRIMARY) WHERE j.id > p_after
+                                          ORDER BY j.id LIMIT p_limit) t;
+    SELECT COALESCE(q.aging_ms * 1000, 4503599627370496) INTO v_step FROM turno.queue q WHERE q.queue IN (v_queue, '')
+                  ORDER BY q.queue DESC LIMIT 1;
     UPDATE (SELECT j.id FROM turno.job j FORCE INDEX (PRIMARY) WHERE j.id > p_after AND j.id <= v_until AND j.state = 'ready'
               AND j.rank <> j.run_at + j.priority * v_step
             ORDER BY j.id LIMIT p_limit FOR UPDATE) seen

@@ -48,6 +48,8 @@ INSERT IGNORE INTO turno.queue (queue, description) VALUES ('', 'defaults of thi
 
 -- Two columns are generated: rank of a ready job and due time of a scheduled one, NULL for all others, so that an index
 -- reads no row of another state. They are stored, eight bytes each, since indexes on virtual columns cost purge dearly.
+-- The unique key comes first in its index: looking for a duplicate, MariaDB also locks the next record, which must not be that of
+-- a job without a key.
 CREATE TABLE IF NOT EXISTS turno.job (
     id                   BIGINT NOT NULL AUTO_INCREMENT,
     priority             INT NOT NULL DEFAULT 0,
@@ -80,7 +82,7 @@ CREATE TABLE IF NOT EXISTS turno.job (
     KEY job_due (queue, due_at, id),
     KEY job_lease (lease_until, id),
     KEY job_token (token),
-    UNIQUE KEY job_unique (queue, unique_key),
+    UNIQUE KEY job_unique (unique_key, queue),
     CONSTRAINT job_state CHECK (state IN ('scheduled', 'ready', 'running')),
     CONSTRAINT job_running CHECK ((state = 'running') = (token IS NOT NULL) AND (state = 'running') = (lease_until IS NOT NULL)
         AND (state = 'running') = (claimed_at IS NOT NULL) AND (state = 'running') = (run_until IS NOT NULL)),
