@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use turno::{BoxedBackend, JobFilter, JobId, JobRecord, Result, State, limits};
 
 use crate::protocol::Answer;
-use crate::run::{Ended, Model, Run};
+use crate::run::{Ended, Late, Model, Run};
 use crate::story::Story;
 
 /// How long a call of the checks is repeated while the database is down.
@@ -213,12 +213,12 @@ async fn check_told(run: &Run, listed: &HashMap<JobId, JobRecord>) -> Result<()>
     Ok(())
 }
 
-/// Attempts that stood still after their effect until their lease was reaped, and whose late result has not been
-/// refused yet. It has to come, unless the worker was ended meanwhile.
+/// Attempts that stood still until their lease was reaped, returned, and whose late result has not been refused yet. It
+/// has to come, unless the worker was ended meanwhile.
 pub(crate) async fn late_results(run: &Run) -> Result<Vec<String>> {
     let late = run.model().late.clone();
     let mut missing = Vec::new();
-    for (job, attempt, worker) in late {
+    for Late { job, attempt, worker } in late {
         if run.was_ended(&worker) {
             continue;
         }

@@ -1,6 +1,7 @@
 //! Where a worker stands still when it is told to, until it is told to go on. It refuses to decide when: the
 //! supervisor does.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -16,6 +17,10 @@ pub(crate) struct Gates {
 #[derive(Debug, Default)]
 struct State {
     armed: Option<Place>,
+    /// Attempts whose handlers have returned by themselves, and were not aborted.
+    returned: HashSet<(i64, i64)>,
+    /// Attempts that stood at a gate while or after their handler ran.
+    stood: HashSet<(i64, i64)>,
     waiting: u64,
     gone: u64,
 }
@@ -45,6 +50,9 @@ impl Gates {
         }
         state.armed = None;
         state.waiting += 1;
+        if place != Place::Claimed {
+            state.stood.insert((job, attempt));
+        }
         let ticket = state.waiting;
         say(&Said::At { place, job, attempt });
         while state.gone < ticket {
@@ -52,7 +60,24 @@ impl Gates {
         }
     }
 
-    /// The same for a handler, which must not block the runtime.
+    /// Notes that a handler returns now, so that there is a result.
+    pub(crate) fn returns(&self, job: i64, attempt: i64) {
+        self.lock().returned.insert((job, attempt));
+    }
+
+    /// The task of a handler has ended. Stands still if it returned; one that was aborted has no result. If the attempt
+    /// stood anywhere, the supervisor is told that a result will be sent, however late it is.
+    pub(crate) fn ended(&self, job: i64, attempt: i64) {
+        let returned = self.lock().returned.remove(&(job, attempt));
+        if returned {
+            self.reach(Place::Completing, job, attempt);
+        }
+        if self.lock().stood.remove(&(job, attempt)) && returned {
+            say(&Said::Returned { job, attempt });
+        }
+    }
+
+    /// The same as [`Gates::reach`] for a handler, which must not block the runtime.
     pub(crate) async fn reach_async(self: &Arc<Self>, place: Place, job: i64, attempt: i64) {
         if self.lock().armed != Some(place) {
             return;

@@ -24,6 +24,7 @@ pub(crate) struct Field {
     pub(crate) slots: Vec<Arc<Slot>>,
     pub(crate) producers: Option<Proxy>,
     pub(crate) server: Option<OwnServer>,
+    pub(crate) holding_row: tokio::sync::Mutex<()>,
 }
 
 /// Works off the plan, until it ends or calm is asked for; comes back when every step has ended.
@@ -139,9 +140,6 @@ impl Field {
         life.process.stop().await;
         // It reads this when it goes on.
         life.process.tell(Told::Go).await;
-        if matches!(place, Place::Effect | Place::Completing) {
-            run.model().late.push((job, attempt, life.label.clone()));
-        }
         tokio::time::sleep(time).await;
         life.process.go_on();
         true
@@ -257,6 +255,8 @@ impl Field {
     }
 
     async fn hold_row(&self, ms: u64) -> bool {
+        // One at a time: each try is a new session, and a crowd of them would be a fault of its own.
+        let _holding = self.holding_row.lock().await;
         let run = &self.run;
         let began = Instant::now();
         while began.elapsed() < PATIENCE && !run.is_calm() {
@@ -265,19 +265,26 @@ impl Field {
                 queue: Some(run.queue.clone()),
                 kind: None,
                 before: None,
-                limit: 1,
+                limit: 50,
             };
-            let job = run.database.backend.jobs(&filter).await.ok().and_then(|jobs| jobs.into_iter().next());
+            // The newest have the longest to run.
+            let jobs = run.database.backend.jobs(&filter).await.unwrap_or_default();
+            let job = jobs.into_iter().find(|job| job.kind == "slow");
             if let Some(job) = job
                 && let Ok(held) = run.database.hold_row(job.id).await
             {
-                run.model().held.insert((job.id.0, job.attempt));
-                run.note_struck(job.id.0, job.attempt, crate::Fault::Hold, "a running row");
+                // The listing may be older than the lock; from here on the attempt stands still.
+                let attempt = match run.database.backend.job(job.id).await {
+                    Ok(Some(job)) => job.attempt,
+                    _ => job.attempt,
+                };
+                run.model().held.insert((job.id.0, attempt));
+                run.note_struck(job.id.0, attempt, crate::Fault::Hold, "a running row");
                 self.while_holding(ms).await;
                 // The server may have been restarted meanwhile, which ended the transaction as well.
                 return held.release().await.is_ok();
             }
-            tokio::time::sleep(Duration::from_millis(30)).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
         false
     }

@@ -7,6 +7,9 @@ use crate::options::Fault;
 use crate::protocol::Place;
 use crate::wire::OPERATIONS;
 
+/// From so many cards in the deck on, steps follow each other at full speed.
+const KINDS_AT_FULL_SPEED: usize = 12;
+
 /// Where a fault of the connection strikes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Target {
@@ -131,6 +134,8 @@ pub(crate) fn draw(seed: u64, faults: &[Fault], bounds: &Bounds) -> Vec<Timed> {
     if kinds == 0 {
         return plan;
     }
+    // Few kinds are not dealt so fast that they find only each other.
+    let slower = (KINDS_AT_FULL_SPEED / kinds).max(1) as u64;
     while at < bounds.length {
         if deck.is_empty() {
             deck = deal(&mut random, faults, bounds);
@@ -138,7 +143,7 @@ pub(crate) fn draw(seed: u64, faults: &[Fault], bounds: &Bounds) -> Vec<Timed> {
         }
         let Some(step) = deck.pop() else { break };
         plan.push(Timed { at, step });
-        at += Duration::from_millis(random.u64(80..360));
+        at += Duration::from_millis(random.u64(80..360) * slower);
     }
     plan.extend(restarts(&mut random, faults, bounds));
     plan.sort_by_key(|timed| timed.at);

@@ -87,6 +87,13 @@ pub enum Said {
         /// In which attempt.
         attempt: i64,
     },
+    /// A handler that had stood still has returned by itself: its result is about to be sent.
+    Returned {
+        /// The job.
+        job: i64,
+        /// The attempt.
+        attempt: i64,
+    },
     /// The database answered to a settle.
     Settled {
         /// The job.

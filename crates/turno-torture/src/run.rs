@@ -36,6 +36,14 @@ impl Excuses {
     }
 }
 
+/// An attempt that stood still and then had a result to send.
+#[derive(Debug, Clone)]
+pub(crate) struct Late {
+    pub(crate) job: i64,
+    pub(crate) attempt: i64,
+    pub(crate) worker: String,
+}
+
 /// What is known of the jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
@@ -48,8 +56,8 @@ pub(crate) struct Model {
     pub(crate) cancel_asked: HashSet<JobId>,
     pub(crate) told: HashMap<i64, Vec<Told>>,
     pub(crate) struck: HashMap<i64, Vec<Struck>>,
-    /// Attempts that stood still after their effect, and so must have a late result if their lease was reaped.
-    pub(crate) late: Vec<(i64, i64, String)>,
+    /// Attempts that stood still and returned: if their lease was reaped meanwhile, their result has to be refused.
+    pub(crate) late: Vec<Late>,
     /// Attempts whose row was locked on purpose: theirs are the only leases that may end by it.
     pub(crate) held: HashSet<(i64, i64)>,
 }
@@ -201,6 +209,14 @@ impl Run {
         let now = self.now();
         let until = for_.map_or(now + time::Duration::days(1), |for_| now + for_);
         lock(&self.excuses).entry(worker.to_owned()).or_default().0.push((now - before, until));
+    }
+
+    /// The same for what a worker says of itself. A transaction that is held open on purpose must not slow anybody down
+    /// (rule H2), so while there is one, slowness is no excuse; the canary tells if the server itself is slow.
+    pub(crate) fn excuse_unless_held(&self, worker: &str, before: Duration) {
+        if *lock(&self.holding) == 0 {
+            self.excuse(worker, before, Some(self.options.lease));
+        }
     }
 
     /// Whether something was done to this worker, or to all, while it held the lease.

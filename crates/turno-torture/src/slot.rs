@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use crate::process::{self, CLOCK_SHIFT_S, Ending, Process};
 use crate::protocol::{Place, Said, Setup, Told as Tell};
 use crate::proxy::Proxy;
-use crate::run::Run;
+use crate::run::{Late, Run};
 use crate::story::Told;
 
 /// How many handlers a worker runs at once.
@@ -159,6 +159,9 @@ impl Slot {
                     life.process.tell(Tell::Go).await;
                 }
             }
+            Said::Returned { job, attempt } => {
+                run.model().late.push(Late { job, attempt, worker: life.label.clone() });
+            }
             Said::Settled { job, attempt, verb, status, state } => {
                 if self.wrong_clock {
                     run.tally().wrong_clock_jobs += 1;
@@ -168,14 +171,9 @@ impl Slot {
             }
             Said::Trouble { .. } => {
                 run.tally().transient += 1;
-                run.excuse(&life.label, lease, Some(lease));
+                run.excuse_unless_held(&life.label, lease);
             }
-            Said::Slow { ms } => {
-                // A transaction that is held open on purpose must not slow anybody down (rule H2).
-                if *run.holding.lock().unwrap_or_else(PoisonError::into_inner) == 0 {
-                    run.excuse(&life.label, Duration::from_millis(ms), Some(lease));
-                }
-            }
+            Said::Slow { ms } => run.excuse_unless_held(&life.label, Duration::from_millis(ms)),
             Said::Stall { ms } => run.excuse(&life.label, Duration::from_millis(ms), Some(lease)),
         }
     }

@@ -1,3 +1,5 @@
+//! Each check against a good story with one thing changed. Refuses to need a database.
+
 use time::macros::datetime;
 use turno::JobId;
 use uuid::Uuid;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use time::OffsetDateTime;
 use tokio::task::JoinSet;
-use turno::{Engine, Error, ErrorKind, Keep, NewJob, Result, SettingsChange, limits};
+use turno::{Engine, Error, ErrorKind, Keep, NewJob, Result, SettingsChange, Token, limits};
 
 use crate::checker;
 use crate::effects::Sinks;
@@ -183,7 +183,8 @@ async fn lay_out(
         true => Some(Proxy::start(url, &format!("{}-producers", run.queue)).await?),
         false => None,
     };
-    Ok(Arc::new(Field { run: Arc::clone(run), slots, producers, server }))
+    let holding_row = tokio::sync::Mutex::default();
+    Ok(Arc::new(Field { run: Arc::clone(run), slots, producers, server, holding_row }))
 }
 
 async fn start_workload(run: &Arc<Run>, field: &Field, url: &str, tasks: &mut JoinSet<()>) -> Result<()> {
@@ -201,6 +202,8 @@ async fn start_workload(run: &Arc<Run>, field: &Field, url: &str, tasks: &mut Jo
     tasks.spawn(workload::operate(Arc::clone(run)));
     tasks.spawn(workload::forge(Arc::clone(run)));
     tasks.spawn(checker::watch(Arc::clone(run)));
+    let canary = Database::connect(run.options.url.as_deref().unwrap_or(url)).await?;
+    tasks.spawn(watch_the_server(Arc::clone(run), canary));
     tasks.spawn(watch_ourselves(Arc::clone(run), field.slots.clone()));
     Ok(())
 }
@@ -211,6 +214,20 @@ async fn wait_for_the_end(run: &Run) {
     tokio::select! {
         () = run.pause_until_calm(length) => {}
         _ = tokio::signal::ctrl_c() => {}
+    }
+}
+
+/// A call that no fault can touch, again and again: if even that is slow, the server or the machine is, and everybody is
+/// excused.
+async fn watch_the_server(run: Arc<Run>, canary: Database) {
+    while !run.is_over() {
+        let before = Instant::now();
+        let answer = canary.backend.held(Token::random()).await;
+        let took = before.elapsed();
+        if took > run.options.lease / 6 || answer.is_err() {
+            run.excuse(EVERYBODY, took, Some(run.options.lease));
+        }
+        run.pause(Duration::from_millis(100)).await;
     }
 }
 

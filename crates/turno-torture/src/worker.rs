@@ -131,6 +131,13 @@ async fn connect(url: &str) -> Result<Database> {
 }
 
 async fn handle(context: Context<Shared>, job: ClaimedJob) -> JobResult {
+    let (id, attempt) = (job.proof.job.0, job.proof.attempt);
+    let result = attempt_it(&context, job).await;
+    context.state().gates.returns(id, attempt);
+    result
+}
+
+async fn attempt_it(context: &Context<Shared>, job: ClaimedJob) -> JobResult {
     let Ok(work) = serde_json::from_str::<Work>(&job.payload) else {
         return Err(JobError::new("the payload is none of torture's").never());
     };
@@ -171,7 +178,7 @@ async fn handle(context: Context<Shared>, job: ClaimedJob) -> JobResult {
     let outcome = Outcome { attempt, worker: context.worker().to_owned() };
     let result = serde_json::to_string(&outcome)?;
     if work.transaction {
-        return complete_in_transaction(&context, result).await;
+        return complete_in_transaction(context, result).await;
     }
     Ok(Some(result))
 }
@@ -228,7 +235,7 @@ impl Hook for Teller {
             }
             Event::Heartbeat { took, .. } => self.note_slow(*took),
             Event::Ended { proof, .. } => {
-                self.gates.reach(Place::Completing, proof.job.0, proof.attempt);
+                self.gates.ended(proof.job.0, proof.attempt);
             }
             Event::Settled { proof, verb, status, state, .. } => say(&Said::Settled {
                 job: proof.job.0,

@@ -32,6 +32,9 @@ impl Database {
             let engine = Engine::Postgres { backend: Arc::clone(&backend), url: url.to_owned() };
             return Ok(Database { backend, engine });
         }
+        if !url.starts_with("sqlite:") {
+            return Err(Error::invalid("torture knows PostgreSQL and SQLite so far"));
+        }
         let backend = turno::connect(url).await?;
         Ok(Database { backend, engine: Engine::Sqlite { path: sqlite::path(url) } })
     }
