@@ -68,6 +68,8 @@ pub(super) struct Claims {
     sweep_took: Duration,
     must_sweep: bool,
     empty: u32,
+    /// When the last claim was answered.
+    answered_at: Option<Instant>,
     /// Whether the doorbell rang while a claim was on its way, which may have looked before.
     rung: bool,
     announced_until: Option<Instant>,
@@ -95,6 +97,7 @@ impl Claims {
             sweep_took: Duration::ZERO,
             must_sweep: true,
             empty: 0,
+            answered_at: None,
             rung: false,
             announced_until: None,
             drained: false,
@@ -170,6 +173,7 @@ impl Claims {
     /// Takes in the answer to a claim.
     pub(super) fn answered(&mut self, sent: &Sent, claimed: &Claimed, now: Instant) {
         self.in_flight = false;
+        self.answered_at = Some(now);
         self.backoff.reset();
         let sweep = sent.is_sweep();
         if sweep {
@@ -236,7 +240,9 @@ impl Claims {
             return false;
         }
         self.phase = Phase::Busy;
-        self.next_at = self.next_at.min(now + self.floor());
+        // At once, unless the last claim is so recent that many rings for nothing would make this a busy loop.
+        let earliest = self.answered_at.map_or(now, |answered_at| (answered_at + self.floor()).max(now));
+        self.next_at = self.next_at.min(earliest);
         true
     }
 

@@ -177,6 +177,17 @@ fn a_ring_ends_the_pause_but_a_storm_of_rings_does_not_spin() {
     assert!(claims <= 2 * 10_000 / 20 + 20, "rings for others made {claims} claims in 10 s");
 }
 
+/// Rule W2: what the doorbell is for.
+#[test]
+fn a_ring_in_the_middle_of_a_sleep_leads_to_a_claim_at_once() {
+    let mut rig = Rig::new(&["a"]);
+    rig.settle_to_sleep();
+    rig.pass(25);
+    assert!(rig.claims.rang(rig.now));
+    let (_, pause) = rig.claim_when_due();
+    assert_eq!(pause, Duration::ZERO);
+}
+
 #[test]
 fn a_ring_while_a_claim_is_on_its_way_is_not_lost() {
     let mut rig = Rig::new(&["a"]);

@@ -171,6 +171,11 @@ impl Control {
     fn advance(&mut self, now: Instant) {
         self.fire_job_timers(now);
         self.advance_shutdown(now);
+        // The database works on the next claim while handlers are started here. Where kinds have limits, how many of
+        // its jobs can start at once is known only afterwards.
+        if self.settings.kind_concurrency.is_empty() {
+            self.send_claim(now);
+        }
         self.start_buffered(now);
         self.send_beats(now);
         self.send_verdicts(now);
