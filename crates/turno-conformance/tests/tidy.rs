@@ -81,7 +81,8 @@ fn every_sql_routine_fits_a_screen() {
 #[test]
 fn rust_sources_hold_no_sql_beyond_one_line_calls() {
     // A backend may name a routine or a statement file in one line; what writes a table belongs in a file.
-    let writes = regex(r"(?is)\b(insert\s+into|delete\s+from|update\s+\S+\s+set)\b");
+    let writes =
+        regex(r"(?is)\b(insert\s+into\s+\S+\s*(\(|values|select)|delete\s+from\b|update\s+\S+\s+set\b)");
     let reads = regex(r"(?is)\bselect\b.+\bfrom\b");
     let mut faults = Vec::new();
     // What installs the files keeps a list of them, and that cannot be one of the files itself.
@@ -371,8 +372,9 @@ fn citations(text: &str) -> Vec<String> {
     lists.iter().flat_map(|list| list.split(|c: char| !c.is_alphanumeric())).filter_map(rule_number).collect()
 }
 
+/// The number, unless it is one of a known fault, which may stand in the same list: `Rules C1, C2, B27`.
 fn rule_number(word: &str) -> Option<String> {
-    (word.starts_with(|c: char| c.is_ascii_uppercase()) && word[1..].parse::<u8>().is_ok())
+    (word.starts_with(|c: char| c.is_ascii_uppercase() && c != 'B') && word[1..].parse::<u8>().is_ok())
         .then(|| word.to_owned())
 }
 
