@@ -161,7 +161,7 @@ impl Kit {
         only(self.backend.release(WORKER, &[Release { proof, delay }]).await.expect("release"))
     }
 
-    /// Asks for a lease to be extended by [`LEASE`].
+    /// Asks for a lease to be extended by `LEASE`.
     pub async fn beat(&self, proof: Proof) -> HeartbeatAnswer {
         self.beat_for(proof, LEASE).await
     }
@@ -231,7 +231,7 @@ impl Kit {
         self.rig.age(&self.queue, by).await;
     }
 
-    /// Moves this queue's rows so far into the past that every lease of [`LEASE`] has ended.
+    /// Moves this queue's rows so far into the past that every lease of `LEASE` has ended.
     pub async fn expire(&self) {
         self.age(LEASE + Duration::from_secs(60)).await;
     }

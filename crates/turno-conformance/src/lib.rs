@@ -8,7 +8,7 @@
 //! }
 //! ```
 //!
-//! One module of [`cases`] per operation; each case says in its comment which rules it guards. The suite refuses to
+//! One module of `cases` per operation; each case says in its comment which rules it guards. The suite refuses to
 //! sleep, to mock a database, to know an engine's SQL, and to skip anything without saying so.
 
 mod cases;

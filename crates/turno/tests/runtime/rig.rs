@@ -178,9 +178,11 @@ async fn session(url: &str) -> Client {
 
 /// The server's URL with another database.
 fn with_database(server: &str, name: &str) -> String {
-    let start = server.find("://").map_or(0, |start| start + 3);
-    let end = server[start..].find('/').map_or(server.len(), |end| start + end);
-    format!("{}/{name}", &server[..end])
+    let (base, query) =
+        server.split_once('?').map_or((server, String::new()), |(base, q)| (base, format!("?{q}")));
+    let start = base.find("://").map_or(0, |start| start + 3);
+    let end = base[start..].find('/').map_or(base.len(), |end| start + end);
+    format!("{}/{name}{query}", &base[..end])
 }
 
 /// A name that no other case and no other run has.
