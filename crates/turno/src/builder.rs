@@ -33,6 +33,7 @@ pub(crate) struct Settings {
     pub(crate) poll_min: Duration,
     pub(crate) poll_max: Duration,
     pub(crate) reap_every: Duration,
+    pub(crate) prune_every: Duration,
     pub(crate) shutdown_grace: Duration,
     pub(crate) cancel_grace: Duration,
     pub(crate) settle_within: Duration,
@@ -53,6 +54,7 @@ impl Default for Settings {
             poll_min: Duration::from_millis(20),
             poll_max: Duration::from_secs(1),
             reap_every: Duration::ZERO,
+            prune_every: Duration::from_secs(60),
             shutdown_grace: Duration::from_secs(10),
             cancel_grace: Duration::from_secs(1),
             settle_within: Duration::from_millis(2),
@@ -72,6 +74,7 @@ impl Settings {
             name: Arc::from("w"),
             heartbeat_every: lease / 3,
             reap_every: lease / 6,
+            prune_every: Duration::from_secs(60),
             ..Settings::default()
         }
     }
@@ -184,6 +187,12 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
     /// How often expired leases are looked for; half of the heartbeat's interval by default.
     pub fn reap_every(mut self, every: Duration) -> Self {
         self.reap_every = Some(every);
+        self
+    }
+
+    /// How often records whose time is over are removed, at most a thousand at a time; one minute by default (rule P7).
+    pub fn prune_every(mut self, every: Duration) -> Self {
+        self.settings.prune_every = every;
         self
     }
 
@@ -331,6 +340,7 @@ fn check_times(settings: &Settings) -> Result<()> {
     let bounded = [
         ("poll", poll_max, DAY),
         ("reap_every", reap_every, DAY),
+        ("prune_every", settings.prune_every, DAY),
         ("shutdown_grace", settings.shutdown_grace, limits::DELAY_MAX),
         ("cancel_grace", cancel_grace, CANCEL_GRACE_MAX),
         ("settle_within", settings.settle_within, lease / 4),

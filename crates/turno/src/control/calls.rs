@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use turno_contract::{
-    Beat, Claimed, ClaimedJob, Error, ErrorKind, HeartbeatAnswer, Proof, Reaped, Result, Settled,
+    Beat, Claimed, ClaimedJob, Error, ErrorKind, HeartbeatAnswer, Proof, Pruned, Reaped, Result, Settled,
     SettledStatus, State, Verb, limits,
 };
 
@@ -376,6 +376,26 @@ impl Control {
             Ok(promoted) if promoted >= u64::from(limits::MAINTENANCE_ROWS_MAX) => self.upkeep.next_at = now,
             Ok(_) => {}
             Err(error) => self.note_error("promote", &error),
+        }
+        if self.stopping.is_none() && now >= self.upkeep.prune_at {
+            self.upkeep.in_flight = true;
+            let backend = Arc::clone(&self.backend);
+            let future = async move { backend.prune(limits::MAINTENANCE_ROWS_MAX).await };
+            self.call(self.call_limit(), future, |result| Input::Pruned { result });
+        }
+    }
+
+    /// A full batch is followed by the next one at the next upkeep, so that a long history leaves room for other work.
+    pub(super) fn on_pruned(&mut self, result: Result<Pruned>, now: Instant) {
+        self.upkeep.in_flight = false;
+        let jittered = self.settings.prune_every.mul_f64(0.75 + fastrand::f64() / 4.0);
+        self.upkeep.prune_at = now + jittered;
+        match result {
+            Ok(pruned) if pruned.jobs >= u64::from(limits::MAINTENANCE_ROWS_MAX) => {
+                self.upkeep.prune_at = now
+            }
+            Ok(_) => {}
+            Err(error) => self.note_error("prune", &error),
         }
     }
 }

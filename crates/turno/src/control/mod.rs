@@ -28,8 +28,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use turno_contract::{
-    Beat, BoxedBackend, Claimed, ClaimedJob, Completion, Error, Failure, HeartbeatAnswer, Proof, Reaped,
-    Release, Result, Settled,
+    Beat, BoxedBackend, Claimed, ClaimedJob, Completion, Error, Failure, HeartbeatAnswer, Proof, Pruned,
+    Reaped, Release, Result, Settled,
 };
 
 use self::backoff::Backoff;
@@ -59,6 +59,7 @@ enum Input {
     Released { batch: Batch<Release>, result: Result<Vec<Settled>> },
     Reaped { result: Result<Reaped> },
     Promoted { result: Result<u64> },
+    Pruned { result: Result<Pruned> },
     Ended { id: Id, result: Result<JobResult, JoinError> },
 }
 
@@ -74,10 +75,11 @@ struct Beats {
     backoff: Backoff,
 }
 
-/// When the reaper and the promoter run; one call at a time.
+/// When the reaper, the promoter and the pruner run; one call at a time.
 struct Upkeep {
     in_flight: bool,
     next_at: Instant,
+    prune_at: Instant,
     backoff: Backoff,
 }
 
@@ -127,7 +129,12 @@ impl Control {
                 started: Vec::new(),
                 backoff: Backoff::new((settings.heartbeat_every / 2).min(cap)),
             },
-            upkeep: Upkeep { in_flight: false, next_at: now, backoff: Backoff::new(cap) },
+            upkeep: Upkeep {
+                in_flight: false,
+                next_at: now,
+                prune_at: now + settings.prune_every,
+                backoff: Backoff::new(cap),
+            },
             completions: Lane::new(grouping),
             failures: Lane::new(grouping),
             releases: Lane::new(grouping),
@@ -240,6 +247,7 @@ impl Control {
             Input::Released { batch, result } => self.on_settled(batch, result, now),
             Input::Reaped { result } => self.on_reaped(result, now),
             Input::Promoted { result } => self.on_promoted(result, now),
+            Input::Pruned { result } => self.on_pruned(result, now),
             Input::Ended { id, result } => self.on_ended(id, result, now),
         }
     }

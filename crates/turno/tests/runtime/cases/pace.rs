@@ -13,6 +13,7 @@ cases![
     an_idle_worker_asks_less_and_less_often,
     the_doorbell_ends_a_pause,
     a_scheduled_job_ends_a_pause_when_it_is_due,
+    records_whose_time_is_over_are_removed,
     #[sqlite]
     the_worker_outlives_an_outage_and_bounds_its_attempts,
     #[postgres]
@@ -29,6 +30,22 @@ async fn an_idle_worker_asks_less_and_less_often(rig: Arc<Rig>) {
     until("it found nothing eight times", || async { running.handle.metrics().claims_empty >= 8 }).await;
     // Two looks before the first pause; then 20, 40, 80, 160, 320, 640 ms, each less a quarter at most.
     assert!(began.elapsed() > Duration::from_millis(900), "{:?}", began.elapsed());
+    running.stop().await;
+}
+
+/// Rule P7: retention holds where a worker runs, without anybody's timer.
+async fn records_whose_time_is_over_are_removed(rig: Arc<Rig>) {
+    let log = Log::default();
+    let soon = turno::SettingsChange {
+        keep_succeeded: Some(turno::Keep::For(Duration::from_millis(1))),
+        ..Default::default()
+    };
+    rig.backend.queue_set(Some(&rig.queue), &soon).await.unwrap();
+    let job = rig.enqueue("k", "1").await;
+    let often = Duration::from_millis(20);
+    let builder = worker(&rig, &log).reap_every(often).prune_every(often);
+    let running = Running::start(builder.raw_handler(|_, _| async { Ok(None) }));
+    until("the record is gone", || async { rig.backend.job(job).await.unwrap().is_none() }).await;
     running.stop().await;
 }
 
@@ -99,7 +116,8 @@ async fn the_worker_outlives_an_outage_and_bounds_its_attempts(rig: Arc<Rig>) {
 async fn the_worker_outlives_the_loss_of_all_its_connections(rig: Arc<Rig>) {
     let log = Log::default();
     let name = format!("worker_{}", rig.queue);
-    let backend = turno::connect(&format!("{}?application_name={name}", rig.url)).await.unwrap();
+    let join = if rig.url.contains('?') { '&' } else { '?' };
+    let backend = turno::connect(&format!("{}{join}application_name={name}", rig.url)).await.unwrap();
     let pause = Duration::from_secs(2);
     let running = Running::start(
         turno::Worker::builder(backend)

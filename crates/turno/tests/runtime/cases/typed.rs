@@ -269,6 +269,8 @@ async fn a_kind_at_its_limit_does_not_hold_up_the_others(rig: Arc<Rig>) {
             .handler("quick", |_: Context<Log>, (): ()| async { Ok(()) }),
     );
     until_state(&rig, quick, State::Succeeded).await;
+    // The record is there before its answer has reached the worker.
+    until("it is counted", || async { running.handle.metrics().succeeded > 0 }).await;
     assert_eq!(running.handle.metrics().succeeded, 1, "while the slow ones stand at their gate");
     gate.add_permits(100);
     // Those that waited too long for a slot were put back with a delay.
