@@ -282,6 +282,30 @@ impl NewJob {
     }
 }
 
+/// Checks what one call of enqueue may hold, and each of its jobs (rules E7, E9).
+/// Errors with `InvalidArgument` that names the row, if there is more than one.
+pub fn check_jobs(jobs: &[NewJob], payload_bytes_max: usize) -> Result<()> {
+    if jobs.len() > limits::ENQUEUE_JOBS_MAX {
+        let max = limits::ENQUEUE_JOBS_MAX;
+        return Err(Error::invalid(format!("one call enqueues at most {max} jobs, not {}", jobs.len())));
+    }
+    let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
+    if bytes > limits::ENQUEUE_BYTES_MAX {
+        let max = limits::ENQUEUE_BYTES_MAX;
+        return Err(Error::invalid(format!("one call enqueues at most {max} bytes of payload, not {bytes}")));
+    }
+    for (i, job) in jobs.iter().enumerate() {
+        job.check(payload_bytes_max).map_err(|error| {
+            if jobs.len() == 1 {
+                error
+            } else {
+                Error::invalid(format!("row {}: {}", i + 1, error.message()))
+            }
+        })?;
+    }
+    Ok(())
+}
+
 /// Errors with `InvalidArgument` if the priority is outside -1000..=1000.
 pub(crate) fn check_priority(priority: i32) -> Result<()> {
     if (limits::PRIORITY_MIN..=limits::PRIORITY_MAX).contains(&priority) {

@@ -16,7 +16,7 @@ mod settle;
 pub use backend::{Backend, BoxedBackend};
 pub use claim::{Beat, ClaimRequest, Claimed, ClaimedJob, HeartbeatAnswer, Proof};
 pub use error::{Error, ErrorKind, Result};
-pub use job::{Engine, Enqueued, JobId, NewJob, State, Token, Verb};
+pub use job::{Engine, Enqueued, JobId, NewJob, State, Token, Verb, check_jobs};
 pub use operate::{
     AttemptRecord, CancelAnswer, Count, Finding, JobFilter, JobRecord, Keep, LeaseLoss, MigrateReport,
     Pruned, QueueSettings, QueueStats, Reaped, RefusedRecord, SettingsChange,

@@ -13,10 +13,10 @@ use turno_contract::{
     AttemptRecord, Backend, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, Engine,
     Enqueued, Error, ErrorKind, Failure, Finding, HeartbeatAnswer, JobFilter, JobId, JobRecord, Keep,
     MigrateReport, NewJob, Pruned, QueueSettings, QueueStats, Reaped, Refused, RefusedRecord, Release,
-    Result, Retry, SettingsChange, Settled, Token, check_json, check_name, cut_error, limits,
+    Result, Retry, SettingsChange, Settled, Token, check_jobs, check_json, check_name, cut_error, limits,
 };
 
-use crate::batch::{Proofs, check_jobs, enqueue_call, enqueue_calls, list, ms};
+use crate::batch::{Proofs, enqueue_call, enqueue_calls, list, ms};
 use crate::call::{Call, Caller};
 use crate::error::from_call;
 use crate::options::MysqlOptions;

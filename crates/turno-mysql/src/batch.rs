@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mysql_async::{Row, Value};
 use serde_json::{Map, json};
-use turno_contract::{Error, ErrorKind, NewJob, Proof, Result, limits};
+use turno_contract::{Error, ErrorKind, NewJob, Proof, Result};
 
 use crate::call::Call;
 use crate::rows;
@@ -71,29 +71,6 @@ impl Proofs {
         let all: Option<Vec<T>> = answers.into_iter().collect();
         all.ok_or_else(|| Error::new(ErrorKind::Internal, "the routine left a job without an answer"))
     }
-}
-
-/// Errors with `InvalidArgument` that names the row.
-pub(crate) fn check_jobs(jobs: &[NewJob], payload_bytes_max: usize) -> Result<()> {
-    if jobs.len() > limits::ENQUEUE_JOBS_MAX {
-        let max = limits::ENQUEUE_JOBS_MAX;
-        return Err(Error::invalid(format!("one call enqueues at most {max} jobs, not {}", jobs.len())));
-    }
-    let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
-    if bytes > limits::ENQUEUE_BYTES_MAX {
-        let max = limits::ENQUEUE_BYTES_MAX;
-        return Err(Error::invalid(format!("one call enqueues at most {max} bytes of payload, not {bytes}")));
-    }
-    for (i, job) in jobs.iter().enumerate() {
-        job.check(payload_bytes_max).map_err(|error| {
-            if jobs.len() == 1 {
-                error
-            } else {
-                Error::invalid(format!("row {}: {}", i + 1, error.message()))
-            }
-        })?;
-    }
-    Ok(())
 }
 
 /// The one call of a single job.

@@ -4,11 +4,11 @@
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Value};
 use turno_contract::{
-    Completion, Enqueued, Error, ErrorKind, Failure, NewJob, Release, Result, Retry, Settled, check_json,
-    check_name, cut_error,
+    Completion, Enqueued, Error, ErrorKind, Failure, NewJob, Release, Result, Retry, Settled, check_jobs,
+    check_json, check_name, cut_error,
 };
 
-use crate::batch::{check_jobs, enqueue_call, ms};
+use crate::batch::{enqueue_call, ms};
 use crate::call::exec;
 use crate::error::in_transaction;
 use crate::{MysqlBackend, rows};

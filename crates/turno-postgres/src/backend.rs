@@ -14,7 +14,7 @@ use turno_contract::{
     AttemptRecord, Backend, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, Engine,
     Enqueued, Error, ErrorKind, Failure, Finding, HeartbeatAnswer, JobFilter, JobId, JobRecord, Keep,
     MigrateReport, NewJob, Proof, Pruned, QueueSettings, QueueStats, Reaped, Refused, RefusedRecord, Release,
-    Result, Retry, SettingsChange, Settled, Token, check_json, check_name, cut_error, limits,
+    Result, Retry, SettingsChange, Settled, Token, check_jobs, check_json, check_name, cut_error, limits,
 };
 use uuid::Uuid;
 
@@ -185,29 +185,6 @@ fn optional_ms(duration: Option<Duration>) -> Option<i64> {
 fn column<'a, T>(jobs: &'a [NewJob], value: impl Fn(&'a NewJob) -> Option<T>) -> Option<Vec<Option<T>>> {
     let column: Vec<Option<T>> = jobs.iter().map(value).collect();
     column.iter().any(Option::is_some).then_some(column)
-}
-
-/// Errors with `InvalidArgument` that names the row.
-pub(crate) fn check_jobs(jobs: &[NewJob], payload_bytes_max: usize) -> Result<()> {
-    if jobs.len() > limits::ENQUEUE_JOBS_MAX {
-        let max = limits::ENQUEUE_JOBS_MAX;
-        return Err(Error::invalid(format!("one call enqueues at most {max} jobs, not {}", jobs.len())));
-    }
-    let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
-    if bytes > limits::ENQUEUE_BYTES_MAX {
-        let max = limits::ENQUEUE_BYTES_MAX;
-        return Err(Error::invalid(format!("one call enqueues at most {max} bytes of payload, not {bytes}")));
-    }
-    for (i, job) in jobs.iter().enumerate() {
-        job.check(payload_bytes_max).map_err(|error| {
-            if jobs.len() == 1 {
-                error
-            } else {
-                Error::invalid(format!("row {}: {}", i + 1, error.message()))
-            }
-        })?;
-    }
-    Ok(())
 }
 
 #[async_trait]

@@ -3,11 +3,12 @@
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{Row, query};
 use turno_contract::{
-    Completion, Enqueued, Error, ErrorKind, JobId, NewJob, Result, Settled, SettledStatus, check_json,
+    Completion, Enqueued, Error, ErrorKind, JobId, NewJob, Result, Settled, SettledStatus, check_jobs,
+    check_json,
 };
 
 use crate::PostgresBackend;
-use crate::backend::{check_jobs, ms};
+use crate::backend::ms;
 use crate::transaction::{COMPLETE_SQL, enqueue_sql};
 
 impl PostgresBackend {

@@ -3,9 +3,11 @@
 
 use tokio_postgres::GenericClient;
 use tokio_postgres::types::Type;
-use turno_contract::{Completion, Enqueued, Error, ErrorKind, NewJob, Result, Settled, check_json};
+use turno_contract::{
+    Completion, Enqueued, Error, ErrorKind, NewJob, Result, Settled, check_jobs, check_json,
+};
 
-use crate::backend::{check_jobs, ms};
+use crate::backend::ms;
 use crate::error::in_transaction;
 use crate::{PostgresBackend, rows};
 
