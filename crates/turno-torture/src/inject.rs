@@ -206,13 +206,13 @@ impl Field {
     }
 
     async fn terminate(&self, target: Target) -> bool {
-        let Some((_, label)) = self.target(target) else { return false };
+        let Some((proxy, label)) = self.target(target) else { return false };
         let application = match target {
             Target::Producers => format!("{}-producers", self.run.queue),
             Target::Worker(worker) => Slot::application(&self.run, worker),
         };
         self.excuse(label.as_deref(), Duration::ZERO);
-        matches!(self.run.database.terminate(&application).await, Ok(1..))
+        matches!(self.run.database.terminate(&application, &proxy.sessions()).await, Ok(1..))
     }
 
     async fn restart(&self, down_ms: u64) -> bool {

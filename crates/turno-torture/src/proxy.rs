@@ -1,6 +1,7 @@
-//! A TCP proxy between one process and the PostgreSQL server, which loses answers, cuts connections, delays, and goes
+//! A TCP proxy between one process and the database's server, which loses answers, cuts connections, delays, and goes
 //! dark. It refuses to decide when: a fault is armed from outside, strikes once, and says so.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
 use turno::{Error, ErrorKind, Result};
 
-use crate::engine::with_host;
-use crate::wire::{Framer, Talk, too_many_connections};
+use crate::engine::{protocol, with_host};
+use crate::wire::{Protocol, Talk};
 
 /// How long a connection whose answer was swallowed stays open without a word, if it is not closed at once.
 const SILENCE: Duration = Duration::from_secs(4);
@@ -45,6 +46,9 @@ struct Armed {
 
 struct Shared {
     server: String,
+    protocol: Protocol,
+    /// Sessions behind the connections that are open, as far as the server numbers them.
+    sessions: Mutex<HashSet<u32>>,
     armed: Mutex<Option<Armed>>,
     weather: watch::Sender<Weather>,
     broken: watch::Sender<u64>,
@@ -52,7 +56,7 @@ struct Shared {
 
 impl Shared {
     fn armed(&self) -> MutexGuard<'_, Option<Armed>> {
-        self.armed.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.armed)
     }
 }
 
@@ -73,10 +77,18 @@ impl Proxy {
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?.to_string();
-        let (url, server) = with_host(url, &address, application)
-            .ok_or_else(|| Error::invalid("the URL has no host to put a proxy before"))?;
+        let no_host = || Error::invalid("the URL has no host to put a proxy before");
+        let protocol = protocol(url).ok_or_else(no_host)?;
+        let (url, server) = with_host(url, &address, application).ok_or_else(no_host)?;
         let (weather, broken) = (watch::Sender::new(Weather::Clear), watch::Sender::new(0));
-        let shared = Arc::new(Shared { server, armed: Mutex::default(), weather, broken });
+        let shared = Arc::new(Shared {
+            server,
+            protocol,
+            sessions: Mutex::default(),
+            armed: Mutex::default(),
+            weather,
+            broken,
+        });
         tokio::spawn(accept(listener, Arc::clone(&shared)));
         Ok(Proxy { url, striking: tokio::sync::Mutex::default(), shared })
     }
@@ -91,6 +103,11 @@ impl Proxy {
     /// Takes back a fault that did not strike.
     pub(crate) fn disarm(&self) {
         *self.shared.armed() = None;
+    }
+
+    /// The server's numbers of the sessions that go through here.
+    pub(crate) fn sessions(&self) -> Vec<u32> {
+        lock(&self.shared.sessions).iter().copied().collect()
     }
 
     pub(crate) fn set_weather(&self, weather: Weather) {
@@ -109,19 +126,19 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         tokio::spawn(async move {
             let weather = *shared.weather.borrow();
             match weather {
-                Weather::Refuse => refuse(client).await,
+                Weather::Refuse => refuse(client, shared.protocol).await,
                 _ => serve(client, &shared).await,
             }
         });
     }
 }
 
-/// The client has to have said something before it listens.
-async fn refuse(mut client: TcpStream) {
+/// Where the client speaks first, it does not listen before it has.
+async fn refuse(mut client: TcpStream, protocol: Protocol) {
     let mut startup = [0; 1024];
-    if client.read(&mut startup).await.is_ok_and(|n| n > 0) {
+    if protocol.server_speaks_first() || client.read(&mut startup).await.is_ok_and(|n| n > 0) {
         // Whoever went away need not be told.
-        let _ = client.write_all(&too_many_connections()).await;
+        let _ = client.write_all(&protocol.too_many_connections()).await;
     }
 }
 
@@ -134,16 +151,19 @@ async fn serve(client: TcpStream, shared: &Arc<Shared>) {
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let talk = Mutex::new(Talk::default());
+    let talk = Mutex::new(shared.protocol.talk());
     tokio::select! {
         () = requests(from_client, to_server, &talk, shared) => {}
         () = answers(from_server, to_client, &talk, shared) => {}
         _ = broken.changed() => {}
     }
+    if let Some(session) = lock(&talk).session() {
+        lock(&shared.sessions).remove(&session);
+    }
 }
 
-fn lock(talk: &Mutex<Talk>) -> MutexGuard<'_, Talk> {
-    talk.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits while nothing may pass; says whether it had to.
@@ -156,7 +176,7 @@ async fn out_of_the_hole(shared: &Shared) -> bool {
 }
 
 async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, talk: &Mutex<Talk>, shared: &Shared) {
-    let (mut framer, mut buffer) = (Framer::client(), vec![0; 65_536]);
+    let (mut framer, mut buffer) = (shared.protocol.client_framer(), vec![0; 65_536]);
     loop {
         let Ok(n @ 1..) = from.read(&mut buffer).await else { return };
         if out_of_the_hole(shared).await {
@@ -201,7 +221,8 @@ fn strike(armed: &mut Option<Armed>) {
 }
 
 async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, talk: &Mutex<Talk>, shared: &Shared) {
-    let (mut framer, mut buffer) = (Framer::server(), vec![0; 65_536]);
+    let (mut framer, mut buffer) = (shared.protocol.server_framer(), vec![0; 65_536]);
+    let mut named = false;
     loop {
         let Ok(n @ 1..) = from.read(&mut buffer).await else { return };
         let weather = *shared.weather.borrow();
@@ -214,9 +235,9 @@ async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, talk: &Mutex<T
         framer.push(&buffer[..n]);
         while let Some(message) = framer.next() {
             let silent = swallows(shared, talk);
-            if lock(talk).server_message(&message)
-                && let Some(silent) = silent
-            {
+            let ends = lock(talk).server_message(&message);
+            named = named || note_session(shared, talk);
+            if ends && let Some(silent) = silent {
                 strike(&mut shared.armed());
                 if silent {
                     tokio::time::sleep(SILENCE).await;
@@ -228,6 +249,13 @@ async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, talk: &Mutex<T
             }
         }
     }
+}
+
+/// Notes the session's number; says whether it is known by now.
+fn note_session(shared: &Shared, talk: &Mutex<Talk>) -> bool {
+    let Some(session) = lock(talk).session() else { return false };
+    lock(&shared.sessions).insert(session);
+    true
 }
 
 /// Whether the answer that is coming in is to be lost, and whether the connection then falls silent.

@@ -78,6 +78,9 @@ pub use worker::{Worker, WorkerHandle};
 
 pub use turno_contract::*;
 
+/// MySQL and MariaDB: their backend, and operations in a transaction of your own.
+#[cfg(feature = "mysql")]
+pub use turno_mysql as mysql;
 /// PostgreSQL: its backend, and operations in a transaction of your own.
 #[cfg(feature = "postgres")]
 pub use turno_postgres as postgres;

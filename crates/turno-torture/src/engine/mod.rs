@@ -2,14 +2,16 @@
 //! ending sessions, holding a row. One module per engine. It refuses to read any table: what the checks look at comes
 //! through the trait `Backend`.
 
+mod mysql;
 mod postgres;
 mod sqlite;
 
 use std::sync::Arc;
 
+use mysql_async::prelude::Queryable;
 use turno::{BoxedBackend, Completion, Error, ErrorKind, JobId, Result, Settled};
 
-pub(crate) use postgres::with_host;
+use crate::wire::Protocol;
 
 /// A backend, and what lies beside it.
 #[derive(Clone)]
@@ -21,22 +23,30 @@ pub(crate) struct Database {
 #[derive(Clone)]
 enum Engine {
     Postgres { backend: Arc<turno::postgres::PostgresBackend>, url: String },
+    Mysql { backend: Arc<turno::mysql::MysqlBackend>, url: String },
     Sqlite { path: String },
 }
 
 impl Database {
     /// Connects, whatever the engine.
     pub(crate) async fn connect(url: &str) -> Result<Self> {
-        if url.starts_with("postgres") {
-            let backend = Arc::new(turno::postgres::PostgresBackend::connect(url).await?);
-            let engine = Engine::Postgres { backend: Arc::clone(&backend), url: url.to_owned() };
-            return Ok(Database { backend, engine });
+        match protocol(url) {
+            Some(Protocol::Postgres) => {
+                let backend = Arc::new(turno::postgres::PostgresBackend::connect(url).await?);
+                let engine = Engine::Postgres { backend: Arc::clone(&backend), url: url.to_owned() };
+                Ok(Database { backend, engine })
+            }
+            Some(Protocol::Mysql) => {
+                let backend = Arc::new(turno::mysql::MysqlBackend::connect(url).await?);
+                let engine = Engine::Mysql { backend: Arc::clone(&backend), url: url.to_owned() };
+                Ok(Database { backend, engine })
+            }
+            None if url.starts_with("sqlite:") => {
+                let backend = turno::connect(url).await?;
+                Ok(Database { backend, engine: Engine::Sqlite { path: sqlite::path(url) } })
+            }
+            None => Err(Error::invalid("torture knows SQLite, PostgreSQL, MySQL and MariaDB")),
         }
-        if !url.starts_with("sqlite:") {
-            return Err(Error::invalid("torture knows PostgreSQL and SQLite so far"));
-        }
-        let backend = turno::connect(url).await?;
-        Ok(Database { backend, engine: Engine::Sqlite { path: sqlite::path(url) } })
     }
 
     /// Completes in a transaction of the caller's own; `hold` runs between the answer and the commit, on a thread
@@ -51,6 +61,9 @@ impl Database {
             Engine::Postgres { backend, url } => {
                 postgres::complete_in(backend, url, worker, completion, hold).await
             }
+            Engine::Mysql { backend, url } => {
+                mysql::complete_in(backend, url, worker, completion, hold).await
+            }
             Engine::Sqlite { path } => sqlite::complete_in(path, worker, completion, hold).await,
         }
     }
@@ -59,13 +72,16 @@ impl Database {
     pub(crate) async fn hold_row(&self, job: JobId) -> Result<Held> {
         match &self.engine {
             Engine::Postgres { url, .. } => postgres::hold_row(url, job).await.map(Held::Postgres),
+            Engine::Mysql { url, .. } => mysql::hold_row(url, job).await.map(Box::new).map(Held::Mysql),
             Engine::Sqlite { path } => sqlite::hold(path).await.map(Held::Sqlite),
         }
     }
 
-    /// Ends the sessions with this application name; answers how many there were.
-    pub(crate) async fn terminate(&self, application: &str) -> Result<u64> {
+    /// Ends the sessions with this application name or, where sessions have none, of these numbers; answers how many
+    /// there were.
+    pub(crate) async fn terminate(&self, application: &str, sessions: &[u32]) -> Result<u64> {
         match &self.engine {
+            Engine::Mysql { url, .. } => mysql::terminate(url, sessions).await,
             Engine::Postgres { url, .. } => postgres::terminate(url, application).await,
             Engine::Sqlite { .. } => Err(Error::invalid("SQLite has no sessions")),
         }
@@ -75,6 +91,7 @@ impl Database {
 /// An open transaction, until it is released.
 pub(crate) enum Held {
     Postgres(tokio_postgres::Client),
+    Mysql(Box<mysql_async::Conn>),
     Sqlite(rusqlite::Connection),
 }
 
@@ -83,9 +100,57 @@ impl Held {
     pub(crate) async fn release(self) -> Result<()> {
         match self {
             Held::Postgres(client) => client.batch_execute("ROLLBACK").await.map_err(broken),
+            Held::Mysql(mut connection) => connection.query_drop("ROLLBACK").await.map_err(broken),
             Held::Sqlite(connection) => connection.execute_batch("ROLLBACK").map_err(broken),
         }
     }
+}
+
+/// Which protocol the URL's server speaks; `None` if there is no server.
+pub(crate) fn protocol(url: &str) -> Option<Protocol> {
+    match url.split_once(':')?.0 {
+        "postgres" | "postgresql" => Some(Protocol::Postgres),
+        "mysql" | "mariadb" => Some(Protocol::Mysql),
+        _ => None,
+    }
+}
+
+/// The URL with another host and port, without TLS, and if possible under this application name; and the server's own
+/// address.
+pub(crate) fn with_host(url: &str, address: &str, application: &str) -> Option<(String, String)> {
+    match protocol(url)? {
+        Protocol::Postgres => postgres::with_host(url, address, application),
+        Protocol::Mysql => mysql::with_host(url, address),
+    }
+}
+
+/// The parts of a URL.
+struct Address<'a> {
+    scheme: &'a str,
+    /// With the password and the `@`, or empty.
+    user: &'a str,
+    /// With a port.
+    server: String,
+    database: &'a str,
+    query: &'a str,
+}
+
+fn split(url: &str, port: u16) -> Option<Address<'_>> {
+    let (scheme, rest) = url.split_once("://")?;
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
+    let host = authority.rfind('@').map_or(0, |at| at + 1);
+    let (user, server) = authority.split_at(host);
+    let has_port = server.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let server = if has_port { server.to_owned() } else { format!("{server}:{port}") };
+    Some(Address { scheme, user, server, database, query })
+}
+
+/// The parameters but for these.
+fn without(query: &str, names: &[&str]) -> String {
+    let name = |pair: &str| pair.split('=').next().unwrap_or_default().to_owned();
+    let kept = query.split('&').filter(|pair| !pair.is_empty() && !names.contains(&name(pair).as_str()));
+    kept.collect::<Vec<_>>().join("&")
 }
 
 fn broken(error: impl std::error::Error + Send + Sync + 'static) -> Error {

@@ -3,7 +3,7 @@
 use turno::postgres::PostgresBackend;
 use turno::{Completion, JobId, Result, Settled};
 
-use super::broken;
+use super::{Address, broken, split, without};
 
 const TERMINATE: &str =
     "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1";
@@ -17,27 +17,12 @@ fn strip_parameters(url: &str) -> String {
 
 /// The URL with another host and port, without TLS (the proxy reads what passes), under this application name; and the
 /// server's own address.
-pub(crate) fn with_host(url: &str, address: &str, application: &str) -> Option<(String, String)> {
-    let (scheme, rest) = url.split_once("://")?;
-    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
-    let (user, server) = match authority.rsplit_once('@') {
-        Some((user, server)) => (format!("{user}@"), server),
-        None => (String::new(), authority),
-    };
-    let server = if server.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
-        server.to_owned()
-    } else {
-        format!("{server}:5432")
-    };
-    let drop = ["sslmode", "sslrootcert", "application_name", "turno_listen"];
-    let mut pairs: Vec<&str> = query
-        .split('&')
-        .filter(|pair| !pair.is_empty() && !drop.contains(&pair.split('=').next().unwrap_or_default()))
-        .collect();
-    let name = format!("application_name={application}");
-    pairs.extend(["sslmode=disable", &name]);
-    Some((format!("{scheme}://{user}{address}/{database}?{}", pairs.join("&")), server))
+pub(super) fn with_host(url: &str, address: &str, application: &str) -> Option<(String, String)> {
+    let Address { scheme, user, server, database, query } = split(url, 5432)?;
+    let query = without(query, &["sslmode", "sslrootcert", "application_name", "turno_listen"]);
+    let query = if query.is_empty() { query } else { format!("{query}&") };
+    let ours = format!("sslmode=disable&application_name={application}");
+    Some((format!("{scheme}://{user}{address}/{database}?{query}{ours}"), server))
 }
 
 /// The schema that the URL chooses.

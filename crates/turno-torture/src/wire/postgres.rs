@@ -1,14 +1,11 @@
-//! As much of PostgreSQL's protocol as the proxy has to read: where messages end, which operation they are for, and
-//! which answer belongs to them. It refuses to change a byte.
+//! PostgreSQL's protocol. It refuses to read a row.
 
 use std::collections::{HashMap, VecDeque};
 
-/// The operations whose calls can be told apart.
-pub(crate) const OPERATIONS: [&str; 8] =
-    ["claim", "heartbeat", "complete", "fail", "release", "reap", "promote", "enqueue"];
+use super::{Group, is_commit, operation_of};
 
 /// The answer to a client when the server has no connection left: FATAL, SQLSTATE 53300.
-pub(crate) fn too_many_connections() -> Vec<u8> {
+pub(super) fn too_many_connections() -> Vec<u8> {
     let mut body = Vec::new();
     for (field, text) in
         [('S', "FATAL"), ('V', "FATAL"), ('C', "53300"), ('M', "sorry, too many clients already")]
@@ -24,49 +21,11 @@ pub(crate) fn too_many_connections() -> Vec<u8> {
     message
 }
 
-/// Cuts a stream of bytes into whole messages.
-#[derive(Debug, Default)]
-pub(crate) struct Framer {
-    bytes: Vec<u8>,
-    /// Whether the first message, which has no type, is still to come.
-    startup: bool,
-}
-
-impl Framer {
-    /// For what a client sends.
-    pub(crate) fn client() -> Self {
-        Framer { bytes: Vec::new(), startup: true }
-    }
-
-    /// For what a server sends.
-    pub(crate) fn server() -> Self {
-        Framer::default()
-    }
-
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    /// The next whole message, with its header.
-    pub(crate) fn next(&mut self) -> Option<Vec<u8>> {
-        let offset = usize::from(!self.startup);
-        let length = self.bytes.get(offset..offset + 4)?;
-        let length = u32::from_be_bytes(length.try_into().ok()?) as usize + offset;
-        if self.bytes.len() < length {
-            return None;
-        }
-        self.startup = false;
-        let rest = self.bytes.split_off(length);
-        Some(std::mem::replace(&mut self.bytes, rest))
-    }
-}
-
-/// A group of messages that one `ReadyForQuery` answers: one round trip.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Group {
-    pub(crate) operation: Option<&'static str>,
-    /// Whether it carries the operation out, and does not only prepare it.
-    pub(crate) executes: bool,
+/// How long the message is that begins here, with its header.
+pub(super) fn length(bytes: &[u8], startup: bool) -> Option<usize> {
+    let offset = usize::from(!startup);
+    let length = bytes.get(offset..offset + 4)?;
+    Some(u32::from_be_bytes(length.try_into().ok()?) as usize + offset)
 }
 
 /// What one connection is talking about.
@@ -75,8 +34,10 @@ pub(crate) struct Talk {
     statements: HashMap<Vec<u8>, Option<&'static str>>,
     operation: Option<&'static str>,
     executes: bool,
+    /// What was carried out last, which a COMMIT makes last.
+    done: Option<&'static str>,
     /// Round trips that the server has not answered yet.
-    pub(crate) open: VecDeque<Group>,
+    open: VecDeque<Group>,
 }
 
 impl Talk {
@@ -96,7 +57,8 @@ impl Talk {
             }
             b'E' => self.executes = true,
             b'Q' => {
-                self.operation = operation_of(texts.next()?);
+                let query = texts.next()?;
+                self.operation = if is_commit(query) { self.done } else { operation_of(query) };
                 self.executes = true;
                 return Some(self.end_group());
             }
@@ -108,6 +70,9 @@ impl Talk {
 
     fn end_group(&mut self) -> Group {
         let group = Group { operation: self.operation.take(), executes: std::mem::take(&mut self.executes) };
+        if group.executes {
+            self.done = group.operation;
+        }
         self.open.push_back(group);
         group
     }
@@ -128,16 +93,10 @@ impl Talk {
     }
 }
 
-fn operation_of(query: &[u8]) -> Option<&'static str> {
-    let query = String::from_utf8_lossy(query);
-    OPERATIONS.into_iter().find(|operation| {
-        ["(", "_many(", "_prioritized("].iter().any(|end| query.contains(&format!(".{operation}{end}")))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Protocol;
 
     fn message(kind: u8, body: &[u8]) -> Vec<u8> {
         let mut message = vec![kind];
@@ -148,7 +107,7 @@ mod tests {
 
     #[test]
     fn messages_are_framed_whatever_the_pieces() {
-        let mut framer = Framer::client();
+        let mut framer = Protocol::Postgres.client_framer();
         let mut all = vec![0, 0, 0, 8, 0, 3, 0, 0];
         all.extend(message(b'Q', b"SELECT 1\0"));
         let mut found = Vec::new();
@@ -176,8 +135,12 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_of_another_name_is_no_operation() {
-        assert_eq!(operation_of(b"SELECT turno.claim_check(1)"), None);
-        assert_eq!(operation_of(b"SELECT * FROM jobs_2.claim($1)"), Some("claim"));
+    fn a_commit_belongs_to_what_was_done_in_its_transaction() {
+        let mut talk = Talk::default();
+        talk.client_message(&message(b'Q', b"SELECT turno.complete(1)\0"));
+        let commit = talk.client_message(&message(b'Q', b"COMMIT\0"));
+        assert_eq!(commit, Some(Group { operation: Some("complete"), executes: true }));
+        talk.client_message(&message(b'Q', b"SELECT 1\0"));
+        assert_eq!(talk.client_message(&message(b'Q', b"COMMIT\0")).unwrap().operation, None);
     }
 }
