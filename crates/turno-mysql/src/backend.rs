@@ -67,6 +67,11 @@ impl MysqlBackend {
         }
     }
 
+    /// How many calls this backend has made again because the server had rolled them back (rule X3).
+    pub fn calls_repeated(&self) -> u64 {
+        self.caller.repeated()
+    }
+
     pub(crate) fn payload_bytes_max(&self) -> usize {
         self.options.payload_bytes_max
     }

@@ -16,10 +16,11 @@ use crate::options::MysqlOptions;
 
 /// Connections of one backend.
 const POOL_SIZE: usize = 2;
-/// How often a call that the server rolled back is made again.
-const RETRIES_MAX: u32 = 8;
-/// No call is made again after this long: a lock timeout alone takes 50 s by default.
+/// A call that the server rolled back is made again for this long, whatever the number of times: where a disk or a processor
+/// is slow, transactions meet more often, and a count would be used up in no time. A lock timeout alone takes 50 s by default.
 const RETRY_TIME_MAX: Duration = Duration::from_secs(60);
+/// The longest pause before a call is made again.
+const RETRY_PAUSE_MAX_MS: u64 = 640;
 /// A connection that was idle for longer is asked whether it is still there.
 const IDLE_MAX: Duration = Duration::from_secs(1);
 /// How long connecting may take.
@@ -117,6 +118,10 @@ impl Caller {
         self.on_own_thread(async move { shared.call_together(&calls).await }).await
     }
 
+    pub(crate) fn repeated(&self) -> u64 {
+        self.shared.retries.load(Ordering::Relaxed)
+    }
+
     /// Rings later, for what a caller's transaction has enqueued and not committed yet.
     pub(crate) fn later(&self, after: Duration, then: impl FnOnce() + Send + 'static) {
         self.driver.handle().spawn(async move {
@@ -183,12 +188,12 @@ impl Shared {
             }
             attempt += 1;
             let retryable = matches!(&error, mysql_async::Error::Server(server) if is_retryable(server.code));
-            if !retryable || attempt > RETRIES_MAX || begun.elapsed() > RETRY_TIME_MAX {
+            if !retryable || begun.elapsed() > RETRY_TIME_MAX {
                 return Err(self.explain(error).await);
             }
             self.retries.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(%error, attempt, "the server rolled a call back; calling again");
-            let ceiling_ms = 5u64 << attempt.min(7);
+            let ceiling_ms = (5u64 << attempt.min(16)).min(RETRY_PAUSE_MAX_MS);
             tokio::time::sleep(Duration::from_millis(fastrand::u64(0..=ceiling_ms))).await;
         }
     }

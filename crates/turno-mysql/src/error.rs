@@ -7,9 +7,10 @@ use turno_contract::{Error, ErrorKind};
 const TU001: u16 = 31001;
 
 /// Whether the transaction was certainly rolled back and the same call may be made again at once (rule X3): a lock timeout,
-/// a deadlock or a conflict between the nodes of a cluster, a row that changed under MariaDB's snapshot isolation.
+/// a deadlock or a conflict between the nodes of a cluster, MariaDB's deadlock over the counter of the ids (to plain SQL of
+/// the caller; our routines tell it as 1213), a row that changed under MariaDB's snapshot isolation.
 pub(crate) fn is_retryable(code: u16) -> bool {
-    matches!(code, 1205 | 1213 | 1020)
+    matches!(code, 1205 | 1213 | 1467 | 1020)
 }
 
 /// Whether the session can be used again after this error: a routine that the server stopped may have left its

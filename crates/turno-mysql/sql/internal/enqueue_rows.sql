@@ -14,7 +14,12 @@ BEGIN
     DECLARE v_keyed LONGTEXT;
     DECLARE v_first BIGINT;
     DECLARE v_base BINARY(12);
-    DECLARE EXIT HANDLER FOR 1213 RESIGNAL;
+    -- MariaDB tells a deadlock by 1467 when it was over the counter of the ids.
+    DECLARE EXIT HANDLER FOR 1213, 1467
+    BEGIN
+        CALL turno.lost_work(v_own);
+        RESIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213;
+    END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         CALL turno.undo_work(v_own);

@@ -12,7 +12,11 @@ BEGIN
     DECLARE v_own BOOLEAN;
     DECLARE v_state, v_ended, v_answer VARCHAR(9);
     DECLARE v_run_at BIGINT;
-    DECLARE EXIT HANDLER FOR 1213 RESIGNAL;
+    DECLARE EXIT HANDLER FOR 1213
+    BEGIN
+        CALL turno.lost_work(v_own);
+        RESIGNAL;
+    END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         CALL turno.undo_work(v_own);

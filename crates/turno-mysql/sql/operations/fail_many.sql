@@ -12,7 +12,11 @@ CREATE PROCEDURE turno.fail_many(IN p_settles LONGTEXT, IN p_worker VARCHAR(255)
 BEGIN
     DECLARE v_own BOOLEAN;
     DECLARE v_answers LONGTEXT;
-    DECLARE EXIT HANDLER FOR 1213 RESIGNAL;
+    DECLARE EXIT HANDLER FOR 1213
+    BEGIN
+        CALL turno.lost_work(v_own);
+        RESIGNAL;
+    END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         CALL turno.undo_work(v_own);

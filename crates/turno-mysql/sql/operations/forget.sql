@@ -9,7 +9,11 @@
 CREATE PROCEDURE turno.forget(IN p_job BIGINT)
 BEGIN
     DECLARE v_own, v_unfinished, v_ended BOOLEAN;
-    DECLARE EXIT HANDLER FOR 1213 RESIGNAL;
+    DECLARE EXIT HANDLER FOR 1213
+    BEGIN
+        CALL turno.lost_work(v_own);
+        RESIGNAL;
+    END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         CALL turno.undo_work(v_own);

@@ -15,7 +15,11 @@ CREATE PROCEDURE turno.queue_set(
 BEGIN
     DECLARE v_queue VARBINARY(255) DEFAULT p_queue;
     DECLARE v_own BOOLEAN;
-    DECLARE EXIT HANDLER FOR 1213 RESIGNAL;
+    DECLARE EXIT HANDLER FOR 1213
+    BEGIN
+        CALL turno.lost_work(v_own);
+        RESIGNAL;
+    END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         CALL turno.undo_work(v_own);

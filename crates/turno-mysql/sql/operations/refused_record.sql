@@ -15,7 +15,11 @@ BEGIN
     DECLARE v_state VARCHAR(9);
     DECLARE v_run_at, v_current BIGINT;
     DECLARE v_reason TEXT;
-    DECLARE EXIT HANDLER FOR 1213 RESIGNAL;
+    DECLARE EXIT HANDLER FOR 1213
+    BEGIN
+        CALL turno.lost_work(v_own);
+        RESIGNAL;
+    END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         CALL turno.undo_work(v_own);

@@ -11,7 +11,11 @@ CREATE PROCEDURE turno.release_many(IN p_settles LONGTEXT, IN p_worker VARCHAR(2
 BEGIN
     DECLARE v_own BOOLEAN;
     DECLARE v_answers LONGTEXT;
-    DECLARE EXIT HANDLER FOR 1213 RESIGNAL;
+    DECLARE EXIT HANDLER FOR 1213
+    BEGIN
+        CALL turno.lost_work(v_own);
+        RESIGNAL;
+    END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         CALL turno.undo_work(v_own);

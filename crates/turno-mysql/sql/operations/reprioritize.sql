@@ -12,7 +12,11 @@ BEGIN
     DECLARE v_queue VARBINARY(200);
     DECLARE v_step BIGINT;
     DECLARE v_state, v_ended VARCHAR(9);
-    DECLARE EXIT HANDLER FOR 1213 RESIGNAL;
+    DECLARE EXIT HANDLER FOR 1213
+    BEGIN
+        CALL turno.lost_work(v_own);
+        RESIGNAL;
+    END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         CALL turno.undo_work(v_own);

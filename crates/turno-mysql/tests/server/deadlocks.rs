@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
 use turno_conformance::Rig;
 use turno_contract::{
     Backend, ClaimRequest, Completion, Failure, Keep, NewJob, Release, Retry, SettingsChange,
@@ -21,7 +22,13 @@ fn duration() -> Duration {
 struct Crowd {
     url: String,
     stop: AtomicBool,
+    /// A claim found nothing: all producers come at once. So the table stays nearly empty, and everybody meets at the same
+    /// few records.
+    hungry: Notify,
+    enqueued: AtomicU64,
     settled: AtomicU64,
+    /// Calls that were made again.
+    repeated: AtomicU64,
 }
 
 impl Crowd {
@@ -37,12 +44,15 @@ impl Crowd {
         let backend = self.backend().await;
         for n in 0.. {
             if !self.goes_on() {
-                return;
+                break;
             }
+            let _ = tokio::time::timeout(Duration::from_millis(100), self.hungry.notified()).await;
             let plain = NewJob::new("q", "k", "1");
             let keyed = plain.clone().unique_key(format!("u{}", n % 5)).idempotency_key(format!("{who}-{n}"));
             backend.enqueue(&[plain.clone(), keyed, plain]).await.expect("no producer sees a deadlock");
+            self.enqueued.fetch_add(3, Ordering::Relaxed);
         }
+        self.repeated.fetch_add(backend.calls_repeated(), Ordering::Relaxed);
     }
 
     async fn work(&self) {
@@ -51,6 +61,9 @@ impl Crowd {
             // A lease that ends at once brings the reaper to the same rows.
             let request = ClaimRequest::one("q", "w").limit(4).lease(Duration::from_millis(20));
             let jobs = backend.claim(&request).await.expect("no claimer sees a deadlock").jobs;
+            if jobs.is_empty() {
+                self.hungry.notify_waiters();
+            }
             for (n, job) in jobs.iter().enumerate() {
                 let proof = job.proof;
                 let settled = match n % 4 {
@@ -69,6 +82,7 @@ impl Crowd {
                 self.settled.fetch_add(1, Ordering::Relaxed);
             }
         }
+        self.repeated.fetch_add(backend.calls_repeated(), Ordering::Relaxed);
     }
 
     async fn maintain(&self) {
@@ -78,6 +92,7 @@ impl Crowd {
             backend.prune(100).await.expect("no pruner sees a deadlock");
             backend.promote(&[], 100).await.expect("no promoter sees a deadlock");
         }
+        self.repeated.fetch_add(backend.calls_repeated(), Ordering::Relaxed);
     }
 }
 
@@ -91,8 +106,14 @@ async fn producers_claimers_a_reaper_and_a_pruner_see_no_deadlock() {
             ..Default::default()
         };
         rig.mysql().queue_set(Some("q"), &short).await.expect("a short retention");
-        let crowd =
-            Arc::new(Crowd { url: rig.url(), stop: AtomicBool::new(false), settled: AtomicU64::new(0) });
+        let crowd = Arc::new(Crowd {
+            url: rig.url(),
+            stop: AtomicBool::new(false),
+            hungry: Notify::new(),
+            enqueued: AtomicU64::new(0),
+            settled: AtomicU64::new(0),
+            repeated: AtomicU64::new(0),
+        });
         let mut tasks = tokio::task::JoinSet::new();
         for who in 0..4 {
             let crowd = crowd.clone();
@@ -117,7 +138,10 @@ async fn producers_claimers_a_reaper_and_a_pruner_see_no_deadlock() {
         while let Some(ended) = tasks.join_next().await {
             ended.expect("nobody sees a deadlock");
         }
-        assert!(crowd.settled.load(Ordering::Relaxed) > 0, "{server}: nothing was settled");
+        let [enqueued, settled, repeated] =
+            [&crowd.enqueued, &crowd.settled, &crowd.repeated].map(|n| n.load(Ordering::Relaxed));
+        println!("{server}: {enqueued} enqueued, {settled} settled, {repeated} calls made again");
+        assert!(settled > 0, "{server}: nothing was settled");
         assert_eq!(rig.mysql().audit().await.expect("audit"), vec![], "{server}");
     }
 }
