@@ -1,19 +1,23 @@
 //! The checks while the run goes on and at its end, all of them from what the trait `Backend` answers. It refuses to
 //! take a worker's word for anything that the database can say.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use turno::{BoxedBackend, JobFilter, JobId, JobRecord, Result, State, limits};
+use turno::{BoxedBackend, JobFilter, JobId, JobRecord, Result, State, Verb, limits};
 
+use crate::memory::{Blocks, Ended, KEPT_FOR};
 use crate::protocol::Answer;
-use crate::run::{Ended, Late, Model, Run};
+use crate::run::{Late, Run};
 use crate::story::Story;
 
 /// How long a call of the checks is repeated while the database is down.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// How many ended jobs wait in memory for the end, where each is looked at once more.
+/// How often old jobs are set aside.
+const TIDY_EVERY: Duration = Duration::from_secs(2);
+/// How much longer than the oldest open job excuses are kept: its enqueue may have been answered late.
+const EXCUSES_FOR: Duration = Duration::from_secs(600);
 const PAGE: u32 = limits::PAGE_ROWS_MAX;
 
 /// Repeats a call as long as repeating may help.
@@ -35,8 +39,14 @@ where
 
 /// Looks after the open jobs until the run is over.
 pub(crate) async fn watch(run: Arc<Run>) {
+    let mut tidied = Instant::now();
     while !run.is_over() {
-        if let Err(error) = look(&run).await {
+        let mut looked = look(&run).await;
+        if looked.is_ok() && tidied.elapsed() > TIDY_EVERY {
+            looked = tidy(&run).await;
+            tidied = Instant::now();
+        }
+        if let Err(error) = looked {
             run.violation("check", format!("the database cannot be asked: {error}"), Vec::new());
             return;
         }
@@ -48,6 +58,7 @@ pub(crate) async fn watch(run: Arc<Run>) {
 pub(crate) async fn look(run: &Run) -> Result<()> {
     read_effects(run);
     let open: Vec<JobId> = run.model().open.iter().copied().collect();
+    let mut oldest = run.now();
     for id in open {
         let record = patiently(|| run.database.backend.job(id)).await?;
         let Some(record) = record else {
@@ -55,12 +66,46 @@ pub(crate) async fn look(run: &Run) -> Result<()> {
             run.model().open.remove(&id);
             continue;
         };
+        oldest = oldest.min(record.created_at);
         if record.failures > record.max_attempts {
             run.violation("budget", format!("job {id} has {} failures", record.failures), Vec::new());
         }
         if record.state.is_final() {
             close(run, record).await?;
         }
+    }
+    run.forget_before(oldest - EXCUSES_FOR);
+    Ok(())
+}
+
+/// Sets aside what has been kept for long enough, so that a long run needs no more memory than a short one.
+async fn tidy(run: &Run) -> Result<()> {
+    run.count_kept();
+    let late = run.model().late.clone();
+    for late in late {
+        if is_resolved(run, &late).await? {
+            run.model().late.retain(|other| (other.job, other.attempt) != (late.job, late.attempt));
+        }
+    }
+    loop {
+        let Some(job) = run.model().ended.due(Instant::now()) else { break };
+        let told_late = run.model().told_late.contains(&job);
+        if told_late {
+            check_again(run, job, false).await?;
+        }
+        run.model().forget(job);
+        run.sinks().forget(job.0);
+    }
+    let in_effects: Vec<i64> = run.sinks().jobs().collect();
+    let strays = {
+        let mut model = run.model();
+        let mentioned = model.mentioned(in_effects.into_iter());
+        model.strays.expire(mentioned, Instant::now())
+    };
+    for job in strays {
+        check_again(run, job, true).await?;
+        run.model().forget(job);
+        run.sinks().forget(job.0);
     }
     Ok(())
 }
@@ -75,17 +120,21 @@ fn read_effects(run: &Run) {
 
 /// A job has ended: from here on it must not change.
 async fn close(run: &Run, record: JobRecord) -> Result<()> {
-    let ended = Ended { state: record.state, attempt: record.attempt, finished_at: record.finished_at };
+    let ended = Ended::from(&record);
     let story = gather(run, record).await?;
     judge(run, &story);
     let mut tally = run.tally();
     tally.attempts += story.attempts.len() as u64;
     tally.expired += story.expiries().len() as u64;
-    tally.recoveries.extend(story.recoveries());
+    story.recoveries().into_iter().for_each(|time| tally.recoveries.add(time));
     drop(tally);
-    let mut model = run.model();
-    model.open.remove(&story.record.id);
-    model.ended.insert(story.record.id, ended);
+    let (id, mut model) = (story.record.id, run.model());
+    model.open.remove(&id);
+    model.ended.insert(id, ended);
+    // Something may have been said between the gathering and now.
+    if model.told.get(&id.0).map_or(0, Vec::len) > story.told.len() {
+        model.told_late.insert(id);
+    }
     Ok(())
 }
 
@@ -107,7 +156,7 @@ pub(crate) async fn gather(run: &Run, record: JobRecord) -> Result<Story> {
     read_effects(run);
     let effects = run.sinks().operations.get(&record.operation_id).cloned();
     let lease = run.options.lease;
-    Ok(Story { record, attempts, refused, told, struck, effects, cancel_asked, lease })
+    Ok(Story { record, attempts, refused, told, struck, effects, cancel_asked, lease, partial: false })
 }
 
 fn judge(run: &Run, story: &Story) {
@@ -138,9 +187,12 @@ pub(crate) async fn final_checks(run: &Run) -> Result<()> {
         let story = gather(run, record).await?;
         run.violation("liveness", text, story.tell());
     }
-    let ended = listing(run).await?;
-    compare(run, &ended);
-    check_told(run, &ended).await?;
+    compare(run).await?;
+    let told: Vec<i64> = run.model().told.keys().copied().collect();
+    for job in told.into_iter().map(JobId) {
+        let partial = run.model().ended.get(job).is_none();
+        check_again(run, job, partial).await?;
+    }
     for finding in patiently(|| run.database.backend.audit()).await? {
         let example = finding.example.map_or(String::new(), |id| format!(", such as job {id}"));
         let text = format!("{}: {} rows{example}: {}", finding.check, finding.rows, finding.meaning);
@@ -149,9 +201,11 @@ pub(crate) async fn final_checks(run: &Run) -> Result<()> {
     check_stats(run).await
 }
 
-/// Every job of the queue, as the listings show it.
-async fn listing(run: &Run) -> Result<HashMap<JobId, JobRecord>> {
-    let mut found = HashMap::new();
+/// What is there is what was enqueued, and nothing that had ended has changed: by itself if the job is still kept, else by
+/// the sum.
+async fn compare(run: &Run) -> Result<()> {
+    let mut missing: HashMap<JobId, Ended> = run.model().ended.kept().collect();
+    let (mut seen, mut aside) = (HashSet::new(), Blocks::default());
     for state in State::ALL {
         let mut before = None;
         loop {
@@ -161,56 +215,77 @@ async fn listing(run: &Run) -> Result<HashMap<JobId, JobRecord>> {
             let Some(last) = page.last() else { break };
             before = Some(last.id);
             for record in page {
-                if let Some(twice) = found.insert(record.id, record) {
-                    let text = format!("job {} is listed as {} and as {state}", twice.id, twice.state);
-                    run.violation("final_state", text, Vec::new());
-                }
+                missing.remove(&record.id);
+                compare_one(run, &record, &mut seen, &mut aside);
             }
         }
     }
-    Ok(found)
-}
-
-/// What is there is what was enqueued, and nothing that had ended has changed.
-fn compare(run: &Run, listed: &HashMap<JobId, JobRecord>) {
-    let Model { ended, open, .. } = &*run.model();
-    for (id, was) in ended {
-        match listed.get(id) {
-            None => {
-                run.violation("lost", format!("job {id} had ended as {} and is gone", was.state), Vec::new())
-            }
-            Some(is)
-                if (is.state, is.attempt, is.finished_at) != (was.state, was.attempt, was.finished_at) =>
-            {
-                let text = format!(
-                    "job {id} had ended as {was:?} and is now {} in attempt {}",
-                    is.state, is.attempt
-                );
-                run.violation("final_state", text, Vec::new());
-            }
-            Some(_) => {}
-        }
+    for (id, was) in missing {
+        run.violation("lost", format!("job {id} had ended as {} and is gone", was.state), Vec::new());
     }
-    for id in listed.keys().filter(|id| !ended.contains_key(id) && !open.contains(id)) {
-        run.violation(
-            "enqueued_twice",
-            format!("job {id} is in the queue, and no answer named it"),
-            Vec::new(),
-        );
-    }
-}
-
-/// Answers that came after the job's story had been checked are checked now.
-async fn check_told(run: &Run, listed: &HashMap<JobId, JobRecord>) -> Result<()> {
-    let jobs: Vec<i64> = run.model().told.keys().copied().collect();
-    for id in jobs {
-        let Some(record) = listed.get(&JobId(id)) else { continue };
-        let story = gather(run, record.clone()).await?;
-        for (check, text) in story.check() {
-            run.violation(check, format!("job {id}: {text}"), story.tell());
-        }
+    let differences = run.model().ended.aside().differences(&aside);
+    for text in differences {
+        run.violation("final_state", text, Vec::new());
     }
     Ok(())
+}
+
+fn compare_one(run: &Run, record: &JobRecord, seen: &mut HashSet<JobId>, aside: &mut Blocks) {
+    let (id, is) = (record.id, Ended::from(record));
+    let (was, open, may_be_aside) = {
+        let model = run.model();
+        (model.ended.get(id), model.open.contains(&id), model.ended.aside().reach(id))
+    };
+    if was.is_none() && !open {
+        match may_be_aside {
+            true => aside.add(id, is),
+            false => {
+                let text = format!("job {id} is in the queue, and no answer named it");
+                run.violation("enqueued_twice", text, Vec::new());
+            }
+        }
+        return;
+    }
+    if !seen.insert(id) {
+        run.violation("final_state", format!("job {id} is listed twice, now as {}", is.state), Vec::new());
+    }
+    if let Some(was) = was.filter(|was| *was != is) {
+        run.violation("final_state", format!("job {id} had ended as {was:?} and is now {is:?}"), Vec::new());
+    }
+}
+
+/// Checks what was told after the job's story had been checked.
+async fn check_again(run: &Run, id: JobId, partial: bool) -> Result<()> {
+    let Some(record) = patiently(|| run.database.backend.job(id)).await? else { return Ok(()) };
+    if record.queue != run.queue || !record.state.is_final() {
+        return Ok(());
+    }
+    let story = Story { partial, ..gather(run, record).await? };
+    for (check, text) in story.check() {
+        run.violation(check, format!("job {id}: {text}"), story.tell());
+    }
+    Ok(())
+}
+
+/// Whether nothing more has to come of an attempt that stood still and returned.
+async fn is_resolved(run: &Run, late: &Late) -> Result<bool> {
+    if run.was_ended(&late.worker) || was_refused(run, late) {
+        return Ok(true);
+    }
+    Ok(late.since.elapsed() > KEPT_FOR
+        && how_it_ended(run, late).await?.is_some_and(|verb| verb != Verb::Expire))
+}
+
+fn was_refused(run: &Run, late: &Late) -> bool {
+    run.model().told.get(&late.job).is_some_and(|told| {
+        let mut of_it = told.iter().filter(|told| told.attempt == late.attempt && !told.rogue);
+        of_it.any(|told| matches!(told.status, Answer::Refused | Answer::Gone))
+    })
+}
+
+async fn how_it_ended(run: &Run, late: &Late) -> Result<Option<Verb>> {
+    let attempts = patiently(|| run.database.backend.attempts(JobId(late.job))).await?;
+    Ok(attempts.iter().find(|ended| ended.attempt == late.attempt).map(|ended| ended.verb))
 }
 
 /// Attempts that stood still until their lease was reaped, returned, and whose late result has not been refused yet. It
@@ -218,18 +293,12 @@ async fn check_told(run: &Run, listed: &HashMap<JobId, JobRecord>) -> Result<()>
 pub(crate) async fn late_results(run: &Run) -> Result<Vec<String>> {
     let late = run.model().late.clone();
     let mut missing = Vec::new();
-    for Late { job, attempt, worker } in late {
-        if run.was_ended(&worker) {
+    for late in late {
+        if run.was_ended(&late.worker) || was_refused(run, &late) {
             continue;
         }
-        let answered = run.model().told.get(&job).is_some_and(|told| {
-            let mut of_it = told.iter().filter(|told| told.attempt == attempt && !told.rogue);
-            of_it.any(|told| matches!(told.status, Answer::Refused | Answer::Gone))
-        });
-        let attempts = patiently(|| run.database.backend.attempts(JobId(job))).await?;
-        let expired =
-            attempts.iter().any(|ended| ended.attempt == attempt && ended.verb == turno::Verb::Expire);
-        if expired && !answered {
+        if how_it_ended(run, &late).await? == Some(Verb::Expire) {
+            let Late { job, attempt, worker, .. } = late;
             missing.push(format!(
                 "job {job}: the late result of attempt {attempt} on {worker} was never refused"
             ));

@@ -97,6 +97,7 @@ pub(crate) struct Sinks {
     read_to: u64,
     rest: Vec<u8>,
     pub(crate) operations: HashMap<Uuid, Operation>,
+    by_job: HashMap<i64, Uuid>,
     /// Effects that the deduplicating sink was shown again, and effects that the fence refused.
     pub(crate) duplicates: u64,
     pub(crate) fenced: u64,
@@ -109,6 +110,7 @@ impl Sinks {
             read_to: 0,
             rest: Vec::new(),
             operations: HashMap::new(),
+            by_job: HashMap::new(),
             duplicates: 0,
             fenced: 0,
         }
@@ -132,11 +134,24 @@ impl Sinks {
         Ok(faults)
     }
 
+    /// Jobs that have shown an effect.
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = i64> {
+        self.by_job.keys().copied()
+    }
+
+    /// Forgets a job's effects.
+    pub(crate) fn forget(&mut self, job: i64) {
+        if let Some(operation_id) = self.by_job.remove(&job) {
+            self.operations.remove(&operation_id);
+        }
+    }
+
     fn take(&mut self, effect: Effect) -> Option<String> {
         let operation = self.operations.entry(effect.operation_id).or_default();
         let mut fault = None;
         if operation.job == 0 {
             operation.job = effect.job;
+            self.by_job.insert(effect.job, effect.operation_id);
         } else if operation.job != effect.job {
             let (a, b) = (operation.job, effect.job);
             fault = Some(format!("jobs {a} and {b} have the same operation id {}", effect.operation_id));

@@ -12,6 +12,7 @@ mod effects;
 mod engine;
 mod gate;
 mod inject;
+mod memory;
 mod options;
 mod plan;
 mod process;

@@ -94,8 +94,8 @@ pub struct Options {
     pub faults: Vec<Fault>,
     /// How long workers hold jobs without a heartbeat.
     pub lease: Duration,
-    /// Start a PostgreSQL server in a folder of its own, which may then be killed.
-    pub own_server: bool,
+    /// Start a server of this kind in a folder of its own, which may then be killed.
+    pub own_server: Option<Engine>,
     /// Keep the jobs in the database after a run without findings.
     pub keep: bool,
     /// End the run with the first violation.
@@ -114,7 +114,7 @@ impl Options {
             seed,
             faults: Fault::ALL.to_vec(),
             lease: Duration::from_millis(1500),
-            own_server: false,
+            own_server: None,
             keep: false,
             stop_early: false,
             program,
@@ -134,8 +134,8 @@ impl Options {
             return Err(Error::invalid(format!("seconds {} is not in 1..=86400", self.seconds)));
         }
         match (&self.url, self.own_server) {
-            (None, false) => Err(Error::invalid("no database: give its URL, or --own-server")),
-            (Some(_), true) => Err(Error::invalid("--own-server starts a server; give no other database")),
+            (None, None) => Err(Error::invalid("no database: give its URL, or --own-server")),
+            (Some(_), Some(_)) => Err(Error::invalid("--own-server starts a server; give no other database")),
             _ => Ok(()),
         }
     }
@@ -143,10 +143,10 @@ impl Options {
     /// The command that repeats the run, without the database's password.
     pub fn command(&self) -> String {
         let faults: Vec<&str> = self.faults.iter().map(|fault| fault.as_str()).collect();
-        let database = match &self.url {
-            _ if self.own_server => "--own-server".to_owned(),
-            Some(url) => format!("--db '{}'", turno::redact(url)),
-            None => String::new(),
+        let database = match (&self.url, self.own_server) {
+            (_, Some(engine)) => format!("--own-server={engine}"),
+            (Some(url), None) => format!("--db '{}'", turno::redact(url)),
+            (None, None) => String::new(),
         };
         format!(
             "turno torture {database} --seed {} --seconds {} --workers {} --lease {}ms --faults {}",
@@ -171,7 +171,7 @@ impl Options {
                 Some("SQLite is a file: there is no connection to lose")
             }
             Fault::Restart if sqlite => Some("SQLite has no server"),
-            Fault::Restart if !self.own_server => {
+            Fault::Restart if self.own_server.is_none() => {
                 Some("only a server that torture itself started (--own-server) is killed")
             }
             Fault::Clock if sqlite => Some("the clock of SQLite is the clock of the process"),

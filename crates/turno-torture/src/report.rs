@@ -1,7 +1,6 @@
 //! What a run says when it is over: as text, as JSON, or as a page. It refuses to call anything clean that was not run.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use serde::Serialize;
 use turno::Engine;
@@ -81,23 +80,23 @@ pub struct Report {
     /// Settles by the worker with the wrong clock.
     pub wrong_clock_settles: u64,
     /// Attempts that a fault cost, and that were made up for.
-    pub recoveries: usize,
+    pub recoveries: u64,
     /// From the fault until the job was taken up again or had ended: median, in milliseconds.
     pub recover_p50_ms: u64,
     /// The same, 99th percentile.
     pub recover_p99_ms: u64,
     /// From the last fault until everything had ended, in milliseconds.
     pub settled_within_ms: u64,
-    /// The most memory that a process had, in KiB.
+    /// The most memory that a worker had, in KiB.
     pub memory_max_kib: u64,
+    /// The most memory that the supervisor had, in KiB.
+    pub own_memory_max_kib: u64,
+    /// The most jobs whose stories the supervisor kept at a time.
+    pub jobs_kept_max: usize,
+    /// How many that have ended it keeps at most; of the others it knows their number and a sum.
+    pub jobs_kept_bound: usize,
     /// What is not as it must be.
     pub violations: Vec<Violation>,
-}
-
-/// The value below which this share of all lies.
-pub(crate) fn percentile(sorted: &[Duration], share: f64) -> Duration {
-    let index = ((sorted.len() as f64 * share).ceil() as usize).saturating_sub(1);
-    sorted.get(index).copied().unwrap_or_default()
 }
 
 impl Report {
@@ -172,12 +171,17 @@ impl Report {
         )?;
         writeln!(
             text,
-            "processes: {} for {} workers, {} calls made again, {} settles under a wrong clock, at most {} MiB",
-            self.processes,
-            self.workers,
-            self.transient_errors,
-            self.wrong_clock_settles,
-            self.memory_max_kib / 1024
+            "processes: {} for {} workers, {} calls made again, {} settles under a wrong clock",
+            self.processes, self.workers, self.transient_errors, self.wrong_clock_settles
+        )?;
+        writeln!(
+            text,
+            "memory: at most {} MiB in a worker, {} MiB in the supervisor, which kept the stories of at most {} jobs \
+             (bound: those that are open, and {} that have ended)",
+            self.memory_max_kib / 1024,
+            self.own_memory_max_kib / 1024,
+            self.jobs_kept_max,
+            self.jobs_kept_bound
         )
     }
 
@@ -190,18 +194,5 @@ impl Report {
              <body><h1>turno torture: {verdict}</h1>\n<p>{} on seed {}</p>\n<pre>{text}</pre></body></html>\n",
             self.engine, self.seed
         )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentiles_are_values_that_occurred() {
-        let times: Vec<Duration> = (1..=100).map(Duration::from_millis).collect();
-        assert_eq!(percentile(&times, 0.5), Duration::from_millis(50));
-        assert_eq!(percentile(&times, 0.99), Duration::from_millis(99));
-        assert_eq!(percentile(&[], 0.5), Duration::ZERO);
     }
 }

@@ -4,33 +4,34 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use time::OffsetDateTime;
 use tokio::sync::watch;
-use turno::{JobId, State};
+use turno::JobId;
 
 use crate::effects::Sinks;
 use crate::engine::Database;
+use crate::memory::{EndedJobs, Strays, Times};
 use crate::options::{Fault, Options};
 use crate::story::{Expiry, Struck, Told, Violation};
 
 /// More of them say nothing new.
 const VIOLATIONS_MAX: usize = 50;
 
-/// How a job ended, as far as it must never change again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ended {
-    pub(crate) state: State,
-    pub(crate) attempt: i64,
-    pub(crate) finished_at: Option<OffsetDateTime>,
-}
-
 /// What was done to the workers of one label, or to all.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Excuses(Vec<(OffsetDateTime, OffsetDateTime)>);
 
 impl Excuses {
+    /// Overlapping ones are one: a server that is slow for a minute is one excuse and not hundreds.
+    fn add(&mut self, since: OffsetDateTime, until: OffsetDateTime) {
+        match self.0.last_mut() {
+            Some(last) if last.0 <= since && since <= last.1 => last.1 = last.1.max(until),
+            _ => self.0.push((since, until)),
+        }
+    }
+
     fn cover(&self, from: OffsetDateTime, to: OffsetDateTime) -> bool {
         self.0.iter().any(|(since, until)| *since <= to && *until >= from)
     }
@@ -42,6 +43,7 @@ pub(crate) struct Late {
     pub(crate) job: i64,
     pub(crate) attempt: i64,
     pub(crate) worker: String,
+    pub(crate) since: Instant,
 }
 
 /// What is known of the jobs.
@@ -49,17 +51,40 @@ pub(crate) struct Late {
 pub(crate) struct Model {
     /// Jobs that have not ended, as far as anybody has looked.
     pub(crate) open: BTreeSet<JobId>,
-    pub(crate) ended: HashMap<JobId, Ended>,
+    pub(crate) ended: EndedJobs,
+    pub(crate) strays: Strays,
     pub(crate) enqueued: u64,
     /// Enqueues whose answer was lost, and which were repeated until it came.
     pub(crate) lost_answers: u64,
     pub(crate) cancel_asked: HashSet<JobId>,
     pub(crate) told: HashMap<i64, Vec<Told>>,
+    /// Jobs about which somebody was told something after their story had been checked.
+    pub(crate) told_late: HashSet<JobId>,
     pub(crate) struck: HashMap<i64, Vec<Struck>>,
     /// Attempts that stood still and returned: if their lease was reaped meanwhile, their result has to be refused.
     pub(crate) late: Vec<Late>,
     /// Attempts whose row was locked on purpose: theirs are the only leases that may end by it.
     pub(crate) held: HashSet<(i64, i64)>,
+}
+
+impl Model {
+    /// Jobs that are mentioned, but neither open nor kept.
+    pub(crate) fn mentioned(&self, in_effects: impl Iterator<Item = i64>) -> HashSet<JobId> {
+        let numbers = self.told.keys().chain(self.struck.keys()).copied();
+        let numbers = numbers.chain(self.held.iter().map(|(job, _)| *job)).chain(in_effects);
+        let jobs = numbers.map(JobId).chain(self.cancel_asked.iter().copied());
+        jobs.filter(|job| !self.open.contains(job) && !self.ended.contains(*job)).collect()
+    }
+
+    /// Forgets a job but for the sum of what has ended.
+    pub(crate) fn forget(&mut self, job: JobId) {
+        self.ended.set_aside(job);
+        self.told.remove(&job.0);
+        self.told_late.remove(&job);
+        self.struck.remove(&job.0);
+        self.cancel_asked.remove(&job);
+        self.held.retain(|(held, _)| *held != job.0);
+    }
 }
 
 /// What the report counts.
@@ -72,8 +97,11 @@ pub(crate) struct Tally {
     pub(crate) forged: u64,
     pub(crate) expired: u64,
     pub(crate) attempts: u64,
-    pub(crate) recoveries: Vec<Duration>,
+    pub(crate) recoveries: Times,
+    /// Of a worker, and of this process.
     pub(crate) memory_max_kib: u64,
+    pub(crate) own_memory_max_kib: u64,
+    pub(crate) jobs_kept_max: usize,
     pub(crate) transient: u64,
     pub(crate) workers_started: u64,
     pub(crate) wrong_clock_jobs: u64,
@@ -98,8 +126,8 @@ pub(crate) struct Run {
     excuses: Mutex<HashMap<String, Excuses>>,
     violations: Mutex<Vec<Violation>>,
     failed: AtomicBool,
-    /// Labels of workers that were ended before the end of the run.
-    ended: Mutex<HashSet<String>>,
+    /// Labels of workers that were ended before the end of the run, and when.
+    ended: Mutex<HashMap<String, OffsetDateTime>>,
 }
 
 /// The label under which everybody is excused.
@@ -192,12 +220,22 @@ impl Run {
 
     /// Notes that a worker of this label has ended.
     pub(crate) fn note_ended(&self, worker: &str) {
-        lock(&self.ended).insert(worker.to_owned());
+        lock(&self.ended).insert(worker.to_owned(), self.now());
     }
 
     /// Whether the worker has ended, with whatever it had not told yet.
     pub(crate) fn was_ended(&self, worker: &str) -> bool {
-        lock(&self.ended).contains(worker)
+        lock(&self.ended).contains_key(worker)
+    }
+
+    /// Forgets excuses that were over, and workers that had ended, before every attempt that is still looked at.
+    pub(crate) fn forget_before(&self, horizon: OffsetDateTime) {
+        let mut ended = lock(&self.ended);
+        lock(&self.excuses).retain(|worker, excuses| {
+            excuses.0.retain(|(_, until)| *until >= horizon);
+            !excuses.0.is_empty() && ended.get(worker).is_none_or(|at| *at >= horizon)
+        });
+        ended.retain(|_, at| *at >= horizon);
     }
 
     pub(crate) fn has_failed(&self) -> bool {
@@ -208,7 +246,7 @@ impl Run {
     pub(crate) fn excuse(&self, worker: &str, before: Duration, for_: Option<Duration>) {
         let now = self.now();
         let until = for_.map_or(now + time::Duration::days(1), |for_| now + for_);
-        lock(&self.excuses).entry(worker.to_owned()).or_default().0.push((now - before, until));
+        lock(&self.excuses).entry(worker.to_owned()).or_default().add(now - before, until);
     }
 
     /// The same for what a worker says of itself. A transaction that is held open on purpose must not slow anybody down
@@ -226,6 +264,16 @@ impl Run {
             .into_iter()
             .filter_map(|label| excuses.get(label))
             .any(|excuses| excuses.cover(expiry.from, expiry.to))
+    }
+
+    /// Notes how many jobs' stories are in memory.
+    pub(crate) fn count_kept(&self) {
+        let kept = {
+            let model = self.model();
+            model.ended.len() + model.open.len()
+        };
+        let mut tally = self.tally();
+        tally.jobs_kept_max = tally.jobs_kept_max.max(kept);
     }
 
     pub(crate) fn count_injected(&self, fault: Fault, place: &str) {
@@ -253,6 +301,10 @@ impl Run {
             Answer::Done => {}
         }
         drop(tally);
-        self.model().told.entry(job).or_default().push(told);
+        let mut model = self.model();
+        model.told.entry(job).or_default().push(told);
+        if model.ended.contains(JobId(job)) {
+            model.told_late.insert(JobId(job));
+        }
     }
 }

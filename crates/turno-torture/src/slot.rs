@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
@@ -160,7 +160,8 @@ impl Slot {
                 }
             }
             Said::Returned { job, attempt } => {
-                run.model().late.push(Late { job, attempt, worker: life.label.clone() });
+                let (worker, since) = (life.label.clone(), Instant::now());
+                run.model().late.push(Late { job, attempt, worker, since });
             }
             Said::Settled { job, attempt, verb, status, state } => {
                 if self.wrong_clock {

@@ -80,6 +80,7 @@ fn story() -> Story {
         effects: Some(operation),
         cancel_asked: false,
         lease: Duration::from_secs(1),
+        partial: false,
     }
 }
 

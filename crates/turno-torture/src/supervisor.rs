@@ -12,11 +12,12 @@ use crate::checker;
 use crate::effects::Sinks;
 use crate::engine::Database;
 use crate::inject::{Field, inject};
+use crate::memory::KEPT_MAX;
 use crate::options::{Fault, Options};
 use crate::plan::{Bounds, draw};
 use crate::process::memory_kib;
 use crate::proxy::Proxy;
-use crate::report::{FaultLine, NotRun, Report, percentile};
+use crate::report::{FaultLine, NotRun, Report};
 use crate::run::{EVERYBODY, Run};
 use crate::server::OwnServer;
 use crate::slot::Slot;
@@ -37,8 +38,8 @@ pub async fn run(mut options: Options, said: impl Fn(&str)) -> Result<Report> {
     said(&format!("seed {}", options.seed));
     options.check()?;
     let server = match options.own_server {
-        true => Some(OwnServer::start().await?),
-        false => None,
+        Some(engine) => Some(OwnServer::start(engine).await?),
+        None => None,
     };
     if let Some(server) = &server {
         options.url = Some(server.url());
@@ -97,7 +98,7 @@ async fn with_server(options: Options, server: Option<OwnServer>, said: &impl Fn
         }
     }
     check_clock_took_part(&run, &field);
-    if !run.has_failed() && !run.options.keep && !run.options.own_server {
+    if !run.has_failed() && !run.options.keep && run.options.own_server.is_none() {
         clean_up(&run).await;
     }
     let report = report(&run, engine, not_run, seconds, settled);
@@ -247,17 +248,22 @@ async fn watch_ourselves(run: Arc<Run>, slots: Vec<Arc<Slot>>) {
             continue;
         }
         let lives = slots.iter().filter_map(|slot| slot.life());
-        let workers = lives.filter_map(|life| Some((life.label.clone(), life.process.memory_kib()?)));
-        let own = memory_kib(std::process::id()).map(|kib| ("the supervisor".to_owned(), kib));
-        for (who, kib) in workers.chain(own) {
-            let mut tally = run.tally();
-            let first = kib > MEMORY_MAX_KIB && tally.memory_max_kib <= MEMORY_MAX_KIB;
-            tally.memory_max_kib = tally.memory_max_kib.max(kib);
-            drop(tally);
-            if first {
-                run.violation("memory", format!("{who} has {} MiB", kib / 1024), Vec::new());
-            }
+        for (who, kib) in lives.filter_map(|life| Some((life.label.clone(), life.process.memory_kib()?))) {
+            let before = run.tally().memory_max_kib;
+            run.tally().memory_max_kib = before.max(kib);
+            check_memory(&run, &who, before, kib);
         }
+        let own = memory_kib(std::process::id()).unwrap_or_default();
+        let before = run.tally().own_memory_max_kib;
+        run.tally().own_memory_max_kib = before.max(own);
+        check_memory(&run, "the supervisor", before, own);
+    }
+}
+
+/// Says it once.
+fn check_memory(run: &Run, who: &str, before_kib: u64, kib: u64) {
+    if kib > MEMORY_MAX_KIB && before_kib <= MEMORY_MAX_KIB {
+        run.violation("memory", format!("{who} has {} MiB", kib / 1024), Vec::new());
     }
 }
 
@@ -342,7 +348,6 @@ async fn clean_up(run: &Run) {
 
 fn report(run: &Run, engine: Engine, not_run: Vec<NotRun>, seconds: f64, settled: Duration) -> Report {
     let (tally, model, sinks) = (run.tally(), run.model(), run.sinks());
-    let count = |state| model.ended.values().filter(|ended| ended.state == state).count() as u64;
     let mut places: Vec<_> = tally.injected.keys().chain(tally.not_reached.keys()).cloned().collect();
     places.sort();
     places.dedup();
@@ -360,8 +365,6 @@ fn report(run: &Run, engine: Engine, not_run: Vec<NotRun>, seconds: f64, settled
         let place = "one worker, an hour ahead".to_owned();
         faults.push(FaultLine { fault: Fault::Clock, place, injected: 1, not_reached: 0 });
     }
-    let mut recoveries = tally.recoveries.clone();
-    recoveries.sort();
     Report {
         seed: run.options.seed,
         engine,
@@ -372,9 +375,9 @@ fn report(run: &Run, engine: Engine, not_run: Vec<NotRun>, seconds: f64, settled
         faults,
         not_run,
         enqueued: model.enqueued,
-        succeeded: count(turno::State::Succeeded),
-        dead: count(turno::State::Dead),
-        cancelled: count(turno::State::Cancelled),
+        succeeded: model.ended.count(turno::State::Succeeded),
+        dead: model.ended.count(turno::State::Dead),
+        cancelled: model.ended.count(turno::State::Cancelled),
         attempts: tally.attempts,
         expired: tally.expired,
         lost_enqueue_answers: model.lost_answers,
@@ -386,11 +389,14 @@ fn report(run: &Run, engine: Engine, not_run: Vec<NotRun>, seconds: f64, settled
         transient_errors: tally.transient,
         processes: tally.workers_started,
         wrong_clock_settles: tally.wrong_clock_jobs,
-        recoveries: recoveries.len(),
-        recover_p50_ms: percentile(&recoveries, 0.5).as_millis() as u64,
-        recover_p99_ms: percentile(&recoveries, 0.99).as_millis() as u64,
+        recoveries: tally.recoveries.len(),
+        recover_p50_ms: tally.recoveries.percentile_ms(0.5),
+        recover_p99_ms: tally.recoveries.percentile_ms(0.99),
         settled_within_ms: settled.as_millis() as u64,
         memory_max_kib: tally.memory_max_kib,
+        own_memory_max_kib: tally.own_memory_max_kib,
+        jobs_kept_max: tally.jobs_kept_max,
+        jobs_kept_bound: KEPT_MAX,
         violations: run.violations(),
     }
 }

@@ -115,7 +115,7 @@ fn note(run: &Run, jobs: &[NewJob], answers: &[Enqueued]) {
     let mut twice = Vec::new();
     let mut model = run.model();
     for (job, answer) in jobs.iter().zip(answers) {
-        let new = !model.ended.contains_key(&answer.id) && model.open.insert(answer.id);
+        let new = !model.ended.contains(answer.id) && model.open.insert(answer.id);
         if new {
             model.enqueued += 1;
         } else if job.unique_key.is_none() {

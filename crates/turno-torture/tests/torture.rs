@@ -3,45 +3,67 @@
 
 mod rig;
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use turno::Engine;
 use turno_torture::{Fault, Options, Report, WORKER_COMMAND};
 
-use crate::rig::{Database, POSTGRES_URL};
+use crate::rig::{Database, Program};
 
 /// Within this time each mutation must be caught.
 const CAUGHT_WITHIN: Duration = Duration::from_secs(60);
 
-/// A change of the shipped schema, and the checks of which at least one must see it.
+/// A change of the shipped SQL, and the checks of which at least one must see it.
 struct Mutation {
     name: &'static str,
     engine: Engine,
-    sql: fn() -> String,
+    change: fn() -> Change,
     seen_by: &'static [&'static str],
 }
 
+/// Where the change is made.
+enum Change {
+    /// In the database, by this SQL.
+    Schema(String),
+    /// In a copy of this program, which has the statements of SQLite compiled in: a text, and what stands instead.
+    Program(String, String),
+}
+
+/// Under this hidden command a copy of the program is a supervisor: the database's URL follows.
+const SUPERVISOR_COMMAND: &str = "__torture-supervisor";
+
+/// Runs whose every check has to hold: engine, seconds, seed.
+const CLEAN: [(Engine, u64, u64); 4] = [
+    (Engine::Sqlite, 10, 11),
+    (Engine::Postgres, 14, 12),
+    (Engine::Mariadb, 10, 13),
+    (Engine::Mysql, 10, 14),
+];
+
 fn main() -> ExitCode {
-    if std::env::args().nth(1).as_deref() == Some(WORKER_COMMAND) {
-        return turno_torture::worker_main();
+    match std::env::args().nth(1).as_deref() {
+        Some(WORKER_COMMAND) => return turno_torture::worker_main(),
+        Some(SUPERVISOR_COMMAND) => return supervisor_main(),
+        _ => {}
     }
-    let arguments = Arguments::from_args();
-    let has_postgres = std::env::var_os(POSTGRES_URL).is_some();
-    if !has_postgres {
-        println!("PostgreSQL: not run, since {POSTGRES_URL} is not set (scripts/test sets it)");
+    let mut arguments = Arguments::from_args();
+    // They wait for time and not for processors.
+    arguments.test_threads.get_or_insert(4);
+    let missing = |engine| rig::variable(engine).filter(|name| std::env::var_os(name).is_none());
+    for (engine, ..) in CLEAN {
+        if let Some(name) = missing(engine) {
+            println!("{engine}: not run, since {name} is not set (scripts/test sets it)");
+        }
     }
-    let absent = |engine| engine == Engine::Postgres && !has_postgres;
-    let clean = [(Engine::Sqlite, 10, 11), (Engine::Postgres, 14, 12)].map(|(engine, seconds, seed)| {
-        let trial = Trial::test(format!("{}::every_check_holds", engine.as_str()), move || {
-            clean(engine, seconds, seed)
-        });
-        trial.with_ignored_flag(absent(engine))
+    let clean = CLEAN.map(|(engine, seconds, seed)| {
+        let name = format!("{}::every_check_holds", engine.as_str());
+        Trial::test(name, move || clean(engine, seconds, seed)).with_ignored_flag(missing(engine).is_some())
     });
     let mutations = MUTATIONS.iter().map(|mutation| {
         let name = format!("{}::{}", mutation.engine.as_str(), mutation.name);
-        Trial::test(name, move || caught(mutation)).with_ignored_flag(absent(mutation.engine))
+        Trial::test(name, move || caught(mutation)).with_ignored_flag(missing(mutation.engine).is_some())
     });
     libtest_mimic::run(&arguments, clean.into_iter().chain(mutations).collect()).exit_code()
 }
@@ -50,63 +72,90 @@ const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "a_complete_without_the_token_is_caught",
         engine: Engine::Postgres,
-        sql: || without(rig::COMPLETE, " AND j.token = r.token", ""),
+        change: || schema(rig::COMPLETE, " AND j.token = r.token", ""),
         seen_by: &["forged_proof", "stale_result", "answer"],
     },
     Mutation {
         name: "a_complete_without_the_attempt_is_caught",
         engine: Engine::Postgres,
-        sql: || without(rig::COMPLETE, " AND j.attempt = r.attempt", ""),
+        change: || schema(rig::COMPLETE, " AND j.attempt = r.attempt", ""),
         seen_by: &["forged_proof", "stale_result", "answer"],
     },
     Mutation {
         name: "a_complete_by_the_id_alone_is_caught",
         engine: Engine::Postgres,
-        sql: || without(rig::COMPLETE, " AND j.attempt = r.attempt AND j.token = r.token", ""),
+        change: || schema(rig::COMPLETE, " AND j.attempt = r.attempt AND j.token = r.token", ""),
         seen_by: &["forged_proof", "stale_result", "answer"],
     },
     Mutation {
         name: "an_unconditional_reaper_is_caught",
         engine: Engine::Postgres,
-        sql: || without(rig::REAP, " AND j.lease_until < v_now", ""),
+        change: || schema(rig::REAP, " AND j.lease_until < v_now", ""),
         seen_by: &["expired_early"],
     },
     Mutation {
         name: "an_expiry_that_charges_nothing_is_caught",
         engine: Engine::Postgres,
-        sql: || without(rig::END_ATTEMPT, "IN ('fail', 'expire')", "IN ('fail')"),
+        change: || schema(rig::END_ATTEMPT, "IN ('fail', 'expire')", "IN ('fail')"),
         seen_by: &["charge"],
     },
-    // The statements of SQLite are inside the program; triggers bring about the same rows.
+    Mutation {
+        name: "a_complete_without_the_token_is_caught",
+        engine: Engine::Mariadb,
+        change: || schema(rig::MYSQL_COMPLETE, " AND j.token = UNHEX(REPLACE(r.token, '-', ''))", ""),
+        seen_by: &["forged_proof", "stale_result", "answer"],
+    },
+    Mutation {
+        name: "an_expiry_that_charges_nothing_is_caught",
+        engine: Engine::Mariadb,
+        change: || schema(rig::MYSQL_END_ATTEMPT, "IN ('fail', 'expire')", "IN ('fail')"),
+        seen_by: &["charge"],
+    },
+    Mutation {
+        name: "a_complete_without_the_token_is_caught",
+        engine: Engine::Sqlite,
+        change: || compiled_in(rig::SQLITE_COMPLETE, " AND token = :token;", " AND :token NOTNULL;"),
+        seen_by: &["forged_proof", "stale_result", "answer"],
+    },
+    Mutation {
+        name: "a_complete_without_the_attempt_is_caught",
+        engine: Engine::Sqlite,
+        change: || compiled_in(rig::SQLITE_COMPLETE, " attempt = :attempt ", " :attempt NOTNULL   "),
+        seen_by: &["forged_proof", "stale_result", "answer"],
+    },
+    // Two triggers bring about the rows that a changed statement would.
     Mutation {
         name: "a_reaper_of_leases_that_go_on_is_caught",
         engine: Engine::Sqlite,
-        sql: || {
-            "CREATE TRIGGER mutation AFTER UPDATE OF state ON turno_job
+        change: || {
+            let sql = "CREATE TRIGGER mutation AFTER UPDATE OF state ON turno_job
              WHEN new.state = 'running' AND old.state <> 'running' BEGIN
                  UPDATE turno_job SET lease_until = claimed_at WHERE id = new.id;
-             END"
-            .into()
+             END";
+            Change::Schema(sql.into())
         },
         seen_by: &["expired_early"],
     },
     Mutation {
         name: "an_expiry_that_charges_nothing_is_caught",
         engine: Engine::Sqlite,
-        sql: || {
-            "CREATE TRIGGER mutation AFTER INSERT ON turno_attempt WHEN new.verb = 'expire' BEGIN
+        change: || {
+            let sql = "CREATE TRIGGER mutation AFTER INSERT ON turno_attempt WHEN new.verb = 'expire' BEGIN
                  UPDATE turno_attempt SET charged = 0 WHERE job_id = new.job_id AND attempt = new.attempt;
-             END"
-            .into()
+             END";
+            Change::Schema(sql.into())
         },
         seen_by: &["charge", "budget"],
     },
 ];
 
-/// The shipped text with one condition taken out; that it was there is part of the test.
-fn without(text: &str, condition: &str, instead: &str) -> String {
-    assert_eq!(text.matches(condition).count(), 1, "the shipped routine has {condition:?} once");
-    text.replace(condition, instead)
+fn schema(text: &str, condition: &str, instead: &str) -> Change {
+    Change::Schema(rig::without(text, condition, instead))
+}
+
+/// The whole file stands for the statement, since others contain the same condition.
+fn compiled_in(file: &str, condition: &str, instead: &str) -> Change {
+    Change::Program(file.to_owned(), rig::without(file, condition, instead))
 }
 
 fn options(url: &str, seed: u64) -> Options {
@@ -115,6 +164,28 @@ fn options(url: &str, seed: u64) -> Options {
     options.url = Some(url.to_owned());
     options.workers = 4;
     options
+}
+
+/// What a mutation is looked for with.
+fn looking_for_a_mutation(url: &str) -> Options {
+    let mut options = options(url, 5);
+    options.seconds = CAUGHT_WITHIN.as_secs();
+    options.stop_early = true;
+    options.lease = Duration::from_secs(1);
+    options.faults = vec![Fault::Kill, Fault::Pause];
+    options
+}
+
+/// A copy of this program runs the whole test on itself and prints what it found.
+fn supervisor_main() -> ExitCode {
+    let url = std::env::args().nth(2).unwrap_or_default();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let report =
+        runtime.expect("a runtime").block_on(turno_torture::run(looking_for_a_mutation(&url), |_| {}));
+    let checks: Vec<&str> =
+        report.expect("the run begins").violations.iter().map(|violation| violation.check).collect();
+    println!("{}", checks.join(" "));
+    ExitCode::SUCCESS
 }
 
 fn torture(database: &Database, options: Options) -> Result<Report, Failed> {
@@ -141,17 +212,29 @@ fn clean(engine: Engine, seconds: u64, seed: u64) -> Result<(), Failed> {
 }
 
 fn caught(mutation: &Mutation) -> Result<(), Failed> {
-    let database = Database::new(mutation.engine, Some((mutation.sql)()));
-    let mut options = options(&database.url, 5);
-    options.seconds = CAUGHT_WITHIN.as_secs();
-    options.stop_early = true;
-    options.lease = Duration::from_secs(1);
-    options.faults = vec![Fault::Kill, Fault::Pause];
     let began = Instant::now();
-    let report = torture(&database, options)?;
-    let seen = report.violations.iter().any(|violation| mutation.seen_by.contains(&violation.check));
+    let checks = match (mutation.change)() {
+        Change::Schema(sql) => {
+            let database = Database::new(mutation.engine, Some(sql));
+            let report = torture(&database, looking_for_a_mutation(&database.url))?;
+            report.violations.iter().map(|violation| violation.check.to_owned()).collect()
+        }
+        Change::Program(text, instead) => checks_of(&Program::with(&text, &instead), mutation.engine)?,
+    };
+    let seen = checks.iter().any(|check| mutation.seen_by.contains(&check.as_str()));
     if seen && began.elapsed() < CAUGHT_WITHIN {
         return Ok(());
     }
-    Err(format!("not caught within {CAUGHT_WITHIN:?} by {:?}:\n{}", mutation.seen_by, report.text()).into())
+    Err(format!("not caught within {CAUGHT_WITHIN:?} by {:?}: {checks:?}", mutation.seen_by).into())
+}
+
+/// What the program finds in itself.
+fn checks_of(program: &Program, engine: Engine) -> Result<Vec<String>, Failed> {
+    let database = Database::new(engine, None);
+    let output = Command::new(program.path()).args([SUPERVISOR_COMMAND, &database.url]).output()?;
+    database.remove();
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).split_whitespace().map(str::to_owned).collect())
 }

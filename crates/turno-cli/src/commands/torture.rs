@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use turno::Engine;
 use turno_torture::{Fault, Options};
 
 use crate::args::App;
@@ -48,9 +49,16 @@ pub struct Args {
     /// How long workers hold jobs without a sign of life
     #[arg(long, default_value = "1500ms", value_parser = parse::duration, value_name = "DURATION")]
     lease: Duration,
-    /// Start a PostgreSQL server of its own, which may then be killed
-    #[arg(long)]
-    own_server: bool,
+    /// Start a server of its own (postgres, mysql, mariadb), which may then be killed
+    #[arg(
+        long,
+        value_name = "ENGINE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "postgres",
+        value_parser = engine
+    )]
+    own_server: Option<Engine>,
     /// Leave the jobs in the database even if nothing was found
     #[arg(long)]
     keep: bool,
@@ -63,11 +71,17 @@ fn fault(text: &str) -> Result<Fault, String> {
     text.parse().map_err(|error: turno::Error| error.to_string())
 }
 
+fn engine(text: &str) -> Result<Engine, String> {
+    let known = [Engine::Postgres, Engine::Mysql, Engine::Mariadb];
+    let found = known.into_iter().find(|engine| engine.as_str() == text);
+    found.ok_or_else(|| format!("{text:?} is not one of postgres, mysql, mariadb"))
+}
+
 /// Runs the test.
 pub async fn run(app: &mut App, args: Args) -> anyhow::Result<Exit> {
     let seed = args.seed.unwrap_or_else(|| u64::from(new_seed()));
     let mut options = Options::new(std::env::current_exe()?, seed);
-    if !args.own_server {
+    if args.own_server.is_none() {
         options.url = Some(app.location()?.url().to_owned());
     }
     options.seconds = args.seconds;

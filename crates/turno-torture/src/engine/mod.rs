@@ -115,6 +115,15 @@ pub(crate) fn protocol(url: &str) -> Option<Protocol> {
     }
 }
 
+/// Whether the server answers.
+pub(crate) async fn answers(url: &str) -> bool {
+    match protocol(url) {
+        Some(Protocol::Postgres) => postgres::session(url).await.is_ok(),
+        Some(Protocol::Mysql) => mysql::session(url).await.is_ok(),
+        None => false,
+    }
+}
+
 /// The URL with another host and port, without TLS, and if possible under this application name; and the server's own
 /// address.
 pub(crate) fn with_host(url: &str, address: &str, application: &str) -> Option<(String, String)> {

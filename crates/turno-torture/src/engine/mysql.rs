@@ -33,7 +33,7 @@ fn driver_url(url: &str) -> String {
     if query.is_empty() || kept.is_empty() { base } else { format!("{base}?{}", kept.join("&")) }
 }
 
-async fn session(url: &str) -> Result<Conn> {
+pub(super) async fn session(url: &str) -> Result<Conn> {
     let options = Opts::from_url(&driver_url(url)).map_err(broken)?;
     Conn::new(OptsBuilder::from_opts(options).prefer_socket(false)).await.map_err(broken)
 }

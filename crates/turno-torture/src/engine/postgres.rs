@@ -31,7 +31,7 @@ fn schema(url: &str) -> String {
     chosen.unwrap_or("turno").to_owned()
 }
 
-async fn session(url: &str) -> Result<tokio_postgres::Client> {
+pub(super) async fn session(url: &str) -> Result<tokio_postgres::Client> {
     let config: tokio_postgres::Config = strip_parameters(url).parse().map_err(broken)?;
     let (client, connection) = config.connect(tokio_postgres::NoTls).await.map_err(broken)?;
     tokio::spawn(connection);

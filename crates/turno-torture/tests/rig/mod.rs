@@ -1,33 +1,59 @@
 //! A database of its own for each test, with the shipped schema or a mutation of it. It refuses to share anything.
 
+mod program;
+
+use mysql_async::prelude::Queryable;
 use tokio_postgres::NoTls;
 use turno::Engine;
 
-/// Names the server on which the PostgreSQL half runs.
-pub const POSTGRES_URL: &str = "TURNO_TEST_POSTGRES_URL";
+pub use program::Program;
+
+/// Names the server on which an engine's tests run; `None` if it needs no server.
+pub fn variable(engine: Engine) -> Option<&'static str> {
+    match engine {
+        Engine::Postgres => Some("TURNO_TEST_POSTGRES_URL"),
+        Engine::Mariadb => Some("TURNO_TEST_MARIADB_URL"),
+        Engine::Mysql => Some("TURNO_TEST_MYSQL_URL"),
+        _ => None,
+    }
+}
 
 pub const COMPLETE: &str = include_str!("../../../turno-postgres/sql/operations/complete_many.sql");
 pub const REAP: &str = include_str!("../../../turno-postgres/sql/internal/reap_expired.sql");
 pub const END_ATTEMPT: &str = include_str!("../../../turno-postgres/sql/internal/end_attempt.sql");
 
+pub const MYSQL_COMPLETE: &str = include_str!("../../../turno-mysql/sql/internal/complete_all.sql");
+pub const MYSQL_END_ATTEMPT: &str = include_str!("../../../turno-mysql/sql/internal/end_attempt.sql");
+pub const SQLITE_COMPLETE: &str = include_str!("../../../turno-sqlite/sql/operations/complete.sql");
+
 pub struct Database {
     pub url: String,
+    engine: Engine,
     name: String,
     _folder: Option<tempfile::TempDir>,
 }
 
 impl Database {
-    /// Made, migrated, and changed by this SQL.
+    /// Made, migrated, and changed by this SQL, which on MySQL and MariaDB is the text of one routine.
     pub fn new(engine: Engine, mutation: Option<String>) -> Self {
-        let name = format!("turno_torture_{}", uuid::Uuid::new_v4().simple());
-        let (url, folder) = match engine {
+        let random = uuid::Uuid::new_v4().simple().to_string();
+        // Names of roles on MySQL have 32 characters, and begin with this.
+        let name = format!("tt_{}", &random[..14]);
+        let mut folder = None;
+        let url = match engine {
             Engine::Sqlite => {
-                let folder = tempfile::tempdir().expect("a temporary folder");
-                (format!("sqlite:{}", folder.path().join("jobs.db").display()), Some(folder))
+                let made = tempfile::tempdir().expect("a temporary folder");
+                let url = format!("sqlite:{}", made.path().join("jobs.db").display());
+                folder = Some(made);
+                url
+            }
+            Engine::Postgres => {
+                execute(engine, &server_url(engine), &format!("CREATE DATABASE {name}"));
+                with_database(&server_url(engine), &name)
             }
             _ => {
-                execute(&server_url(), &format!("CREATE DATABASE {name}"));
-                (with_database(&server_url(), &name), None)
+                let server = server_url(engine);
+                format!("{server}{}turno_schema={name}", if server.contains('?') { '&' } else { '?' })
             }
         };
         let install = async {
@@ -40,34 +66,68 @@ impl Database {
                 Engine::Sqlite => rusqlite::Connection::open(url.trim_start_matches("sqlite:"))
                     .and_then(|connection| connection.execute_batch(&sql))
                     .expect("the mutation is installed"),
-                _ => execute(&url, &sql),
+                Engine::Postgres => execute(engine, &url, &sql),
+                _ => replace_routine(engine, &sql.replace("turno", &name)),
             }
         }
-        Database { url, name, _folder: folder }
+        Database { url, engine, name, _folder: folder }
     }
 
     /// Removes what outlives the process.
     pub fn remove(&self) {
-        if self._folder.is_none() {
-            execute(&server_url(), &format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
+        let (engine, name) = (self.engine, &self.name);
+        match engine {
+            Engine::Sqlite => {}
+            Engine::Postgres => {
+                let sql = format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)");
+                execute(engine, &server_url(engine), &sql);
+            }
+            _ => {
+                execute(engine, &server_url(engine), &format!("DROP DATABASE IF EXISTS {name}"));
+                for role in ["producer", "worker", "scheduler", "operator", "viewer", "service", "admin"] {
+                    execute(engine, &server_url(engine), &format!("DROP ROLE IF EXISTS {name}_{role}"));
+                }
+            }
         }
     }
+}
+
+/// The shipped text with one condition taken out; that it was there is part of the test.
+pub fn without(text: &str, condition: &str, instead: &str) -> String {
+    assert_eq!(text.matches(condition).count(), 1, "the shipped routine has {condition:?} once");
+    text.replace(condition, instead)
+}
+
+/// There is no CREATE OR REPLACE on MySQL.
+fn replace_routine(engine: Engine, text: &str) {
+    let begin = text.find("CREATE PROCEDURE").expect("a routine");
+    let name = text[begin..].split([' ', '(']).nth(2).expect("its name");
+    execute(engine, &server_url(engine), &format!("DROP PROCEDURE {name}"));
+    execute(engine, &server_url(engine), &text[begin..]);
 }
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
 }
 
-fn server_url() -> String {
-    std::env::var(POSTGRES_URL).expect("only run when it is set")
+fn server_url(engine: Engine) -> String {
+    variable(engine).and_then(|name| std::env::var(name).ok()).expect("only run when it is set")
 }
 
-fn execute(url: &str, sql: &str) {
+fn execute(engine: Engine, url: &str, sql: &str) {
     runtime().block_on(async {
-        let (client, connection) =
-            tokio_postgres::connect(url, NoTls).await.expect("the test server answers");
-        tokio::spawn(connection);
-        client.batch_execute(sql).await.expect("the statement runs");
+        if engine == Engine::Postgres {
+            let (client, connection) =
+                tokio_postgres::connect(url, NoTls).await.expect("the test server answers");
+            tokio::spawn(connection);
+            client.batch_execute(sql).await.expect("the statement runs");
+            return;
+        }
+        let url = url.replacen("mariadb://", "mysql://", 1);
+        let options = mysql_async::Opts::from_url(&url).expect("a URL of the test server");
+        let options = mysql_async::OptsBuilder::from_opts(options).prefer_socket(false);
+        let mut session = mysql_async::Conn::new(options).await.expect("the test server answers");
+        session.query_drop(sql).await.expect("the statement runs");
     });
 }
 
