@@ -164,23 +164,19 @@ static class Names {
         if (!text.Contains("[sys]") && !text.Contains("sp_getapplock")) fault("model", text);
     }
 
-    /// The model knows only CREATE for a procedure, and nothing but definitions: what else a file does becomes a procedure.
+    /// The model knows no CREATE OR ALTER, and nothing but definitions: what else a file does becomes a procedure of its own.
     static string Text(TSqlStatement statement, int number) {
         var text = new StringBuilder();
-        bool procedure = statement is CreateOrAlterProcedureStatement, skipping = false;
+        bool skipping = false, first = true;
         for (int i = statement.FirstTokenIndex; i <= statement.LastTokenIndex; i++) {
             var token = statement.ScriptTokenStream[i];
-            if (procedure && token.TokenType == TSqlTokenType.Or) { skipping = true; procedure = false; }
+            if (first && token.TokenType == TSqlTokenType.Or) skipping = true;
             if (!skipping) text.Append(token.Text);
-            if (skipping && token.TokenType == TSqlTokenType.Alter) skipping = false;
+            if (skipping && token.TokenType == TSqlTokenType.Alter) { skipping = false; first = false; }
+            if (token.TokenType != TSqlTokenType.Create && token.TokenType != TSqlTokenType.WhiteSpace && !skipping) first = false;
         }
-        bool definition = statement is CreateTableStatement || statement is CreateIndexStatement || statement is CreateSchemaStatement
-            || statement is CreateOrAlterProcedureStatement || statement is CreateProcedureStatement
-            || statement is CreateSequenceStatement || statement is CreateTypeStatement || statement is CreateFunctionStatement
-            || statement is CreateRoleStatement || statement is GrantStatement;
-        if (definition) return text.ToString();
-        bool no_object = statement is AlterTableStatement || statement is AlterAuthorizationStatement || statement is SetCommandStatement
-            || statement is PredicateSetStatement || statement is UseStatement;
-        return no_object ? "" : "CREATE PROCEDURE dbo.plain_" + Guid.NewGuid().ToString("N") + " AS " + text;
+        var kind = statement.GetType().Name;
+        if (kind.StartsWith("Create") || kind == "GrantStatement") return text.ToString();
+        return kind.StartsWith("Alter") || kind.StartsWith("Set") ? "" : "CREATE PROCEDURE dbo.plain_" + Guid.NewGuid().ToString("N") + " AS " + text;
     }
 }

@@ -1,0 +1,17 @@
+-- release: gives one job back uncharged, in the caller's transaction. A refusal raises, and the transaction cannot commit.
+-- Takes: the proof; the delay in ms (NULL: due as before); who sends it or NULL.
+-- Returns: status done or already; the job's state; when it is due again.
+-- Raises: TU001, TU002; TU003 if the proof is not the current one, TU004 if the attempt was settled with another verb, TU005 if no
+--         record is left
+-- Transaction: joins the caller's, or owns its own
+-- Writes: job, attempt, finished_job (if a cancel was requested)
+-- Locks: the job's row
+-- Rules: S1, S2, S4, S5, P2
+CREATE OR ALTER PROCEDURE turno.release
+    @job bigint, @attempt bigint, @token uniqueidentifier, @delay_ms bigint = NULL, @worker nvarchar(4000) = NULL
+AS
+BEGIN
+    SET NOCOUNT, XACT_ABORT, ANSI_PADDING, ANSI_WARNINGS, CONCAT_NULL_YIELDS_NULL ON;
+    SET NUMERIC_ROUNDABORT OFF;
+    EXEC turno.settle_single 'release', @job, @attempt, @token, NULL, @delay_ms, @worker;
+END;

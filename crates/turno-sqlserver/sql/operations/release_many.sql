@@ -1,0 +1,17 @@
+-- release_many: gives jobs back uncharged.
+-- Takes: proofs as a JSON array of at most 1000 objects with job, attempt and token, and delay_ms
+--        (missing: due as before); who sends them.
+-- Returns: per proof its place: status done, already, refused or gone; the job's state; when it is due again; the reason of a
+--          refusal.
+-- Raises: TU001, TU002
+-- Transaction: joins the caller's, or owns its own
+-- Writes: job, attempt, finished_job, refused
+-- Locks: job rows in id order
+-- Rules: S1, S2, S3, S4, S6, S7, P2
+CREATE OR ALTER PROCEDURE turno.release_many @settles nvarchar(max), @worker nvarchar(4000) = NULL
+AS
+BEGIN
+    SET NOCOUNT, XACT_ABORT, ANSI_PADDING, ANSI_WARNINGS, CONCAT_NULL_YIELDS_NULL ON;
+    SET NUMERIC_ROUNDABORT OFF;
+    EXEC turno.settle_many 'release', @settles, @worker;
+END;

@@ -1,0 +1,1 @@
+//! The SQL Server backend of turno.
