@@ -7,6 +7,8 @@
 //! its own, which it removes; of turno's own tables it removes the rows of queues named `turno-bench/...`, and it
 //! refuses to touch any other.
 
+mod mysql;
+mod mysql_load;
 mod postgres;
 mod postgres_load;
 mod sqlite;
@@ -101,6 +103,7 @@ pub trait Floor: Send + Sync {
 pub async fn connect(url: &str, engine: Engine) -> Result<Box<dyn Floor>> {
     match engine {
         Engine::Postgres => Ok(Box::new(postgres::PostgresFloor::connect(url).await?)),
+        Engine::Mysql | Engine::Mariadb => Ok(Box::new(mysql::MysqlFloor::connect(url).await?)),
         Engine::Sqlite => Ok(Box::new(sqlite::SqliteFloor::connect(url).await?)),
         other => {
             let message = format!("there is no benchmark for {other} yet");

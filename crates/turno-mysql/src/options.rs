@@ -2,8 +2,10 @@
 
 use std::str::FromStr;
 
-use mysql_async::{Opts, OptsBuilder};
+use mysql_async::{Conn, Opts, OptsBuilder};
 use turno_contract::{Error, Result, limits};
+
+use crate::error::from_connect;
 
 /// How to reach an installation. Made from a URL by [`FromStr`], `mysql://user@host:3306/` or `mariadb://...`: the server
 /// behind it decides which of the two it is. The database in the path is the session's default and of no meaning to turno.
@@ -34,6 +36,17 @@ impl MysqlOptions {
         }
         self.schema = schema.to_owned();
         Ok(self)
+    }
+
+    /// The database of the installation.
+    pub fn schema_name(&self) -> &str {
+        &self.schema
+    }
+
+    /// A session like those of the backend, for what is no operation of the queue.
+    /// Errors: `Unavailable`, `PermissionDenied`.
+    pub async fn session(&self) -> Result<Conn> {
+        Conn::new(self.target.clone()).await.map_err(from_connect)
     }
 }
 

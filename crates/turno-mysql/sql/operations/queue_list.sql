@@ -10,5 +10,5 @@ CREATE PROCEDURE turno.queue_list()
 BEGIN
     DECLARE v_queues LONGTEXT;
     CALL turno.queue_names(v_queues);
-    CALL turno.queue_rows(CONCAT('["",', SUBSTR(v_queues, 2)));
+    CALL turno.queue_rows(CONCAT('[""', IF(v_queues = '[]', '', ','), SUBSTR(v_queues, 2)));
 END
