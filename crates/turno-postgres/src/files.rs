@@ -14,10 +14,10 @@ pub(crate) const SCHEMA: &[File] = files!("schema": "0001_initial");
 
 /// Routines that operations share; nobody may call them from outside.
 pub(crate) const INTERNAL: &[File] = files!("internal":
-    "batch_check" "claim_check" "claim_take" "cut_error" "end_attempt" "ended_as" "enqueue_check" "enqueue_keys" "enqueue_rows" "enqueue_shape"
-    "enqueue_unique" "finish" "forget_rows" "history_stats" "job_records" "ledger_add" "next_due_in" "oldest_due_ms"
-    "own_transaction" "promote_due" "queue_names" "queue_row" "raise_refusal" "rank_of" "reap_expired" "reaper_hold"
-    "retry_delay" "ring" "round_up" "settings" "settle_check" "settle_miss" "token_jobs");
+    "batch_check" "claim_check" "claim_lock" "complete_rows" "cut_error" "end_attempt" "ended_as" "enqueue_check" "enqueue_keys"
+    "enqueue_rows" "enqueue_shape" "enqueue_unique" "finish" "forget_rows" "history_stats" "job_records" "ledger_add"
+    "next_due_in" "oldest_due_ms" "own_transaction" "promote_due" "queue_names" "queue_row" "raise_refusal" "rank_of"
+    "reap_expired" "reaper_hold" "retry_delay" "ring" "round_up" "settings" "settle_check" "settle_miss" "token_jobs");
 
 /// The operations.
 pub(crate) const OPERATIONS: &[File] = files!("operations":

@@ -21,28 +21,52 @@ SET enable_mergejoin = off SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_left     integer;
+    v_now      timestamptz;
+    v_rows     tid[];
+    v_part     tid[];
+    v_start    integer;
     v_next_due bigint;
 BEGIN
     PERFORM turno.own_transaction('claim');
     PERFORM turno.claim_check(p_queues, p_worker, p_limit, p_lease_ms, p_token, p_from_ranks);
     -- Two claims with one token wait for each other, so that the second finds what the first took.
     PERFORM pg_advisory_xact_lock(hashtextextended(p_token::text, 0));
-    IF NOT EXISTS (SELECT FROM turno.job j WHERE j.token = p_token AND j.state = 'running') THEN
-        PERFORM turno.promote_due(p_queues, 1000);
-        v_left := p_limit - turno.claim_take(p_queues, p_worker, p_limit, p_lease_ms, p_token, p_start, p_from_ranks);
-        IF v_left > 0 AND EXISTS (SELECT FROM turno.reap_expired(1000, p_lease_ms / 3) r WHERE r.state = 'ready') THEN
-            v_left := v_left - turno.claim_take(p_queues, p_worker, v_left, p_lease_ms, p_token,
-                CASE WHEN p_start IS NOT NULL THEN greatest(0, p_start - (p_limit - v_left)) END, NULL);
+    RETURN QUERY SELECT h.*, NULL::bigint FROM turno.token_jobs(p_token) h
+                 ORDER BY array_position(p_queues, h.queue), h.rank, h.id;
+    IF FOUND THEN
+        RETURN;
+    END IF;
+    PERFORM turno.promote_due(p_queues, 1000);
+    v_rows := turno.claim_lock(p_queues, p_limit, p_from_ranks);
+    IF cardinality(v_rows) < p_limit THEN
+        -- What is locked already is found once more, next to what came back.
+        IF EXISTS (SELECT FROM turno.reap_expired(1000, p_lease_ms / 3) r WHERE r.state = 'ready') THEN
+            v_rows := turno.claim_lock(p_queues, p_limit, NULL);
         END IF;
-        IF v_left > 0 THEN
+        IF cardinality(v_rows) < p_limit THEN
             v_next_due := turno.next_due_in(p_queues);
         END IF;
     END IF;
-    RETURN QUERY
-    SELECT h.*, v_next_due FROM turno.token_jobs(p_token) h
-    ORDER BY array_position(p_queues, h.queue), h.rank, h.id;
-    IF NOT FOUND AND v_next_due IS NOT NULL THEN
+    v_now := clock_timestamp();
+    v_start := least(cardinality(v_rows), greatest(0, coalesce(p_start, p_limit)));
+    -- What starts at once, then what its worker buffers.
+    FOR i IN 1..2 LOOP
+        v_part := CASE i WHEN 1 THEN v_rows[:v_start] ELSE v_rows[v_start + 1:] END;
+        CONTINUE WHEN cardinality(v_part) = 0;
+        RETURN QUERY
+        WITH taken AS (
+            UPDATE turno.job j
+            SET state = 'running', attempt = j.attempt + 1, token = p_token, worker = p_worker, claimed_at = v_now,
+                started_at = CASE i WHEN 1 THEN v_now END,
+                run_until = v_now + (j.max_run_ms + 10000) * interval '1 millisecond',
+                lease_until = v_now + least(p_lease_ms, j.max_run_ms + 10000) * interval '1 millisecond'
+            WHERE j.ctid = ANY (v_part)
+            RETURNING j.*)
+        SELECT t.id, t.queue, t.kind, t.payload, t.priority, t.attempt, t.token, t.failures, t.max_attempts, t.operation_id, t.run_at,
+               t.created_at, t.claimed_at, t.lease_until, t.max_run_ms, t.rank, v_next_due
+        FROM taken t ORDER BY array_position(p_queues, t.queue), t.rank, t.id;
+    END LOOP;
+    IF cardinality(v_rows) = 0 AND v_next_due IS NOT NULL THEN
         next_due_in_ms := v_next_due;
         RETURN NEXT;
     END IF;

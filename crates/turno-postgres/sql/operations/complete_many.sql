@@ -15,37 +15,11 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bit
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_now    timestamptz := clock_timestamp();
-    v_ids    bigint[];
     v_done   bigint[];
     v_kept   bigint;
 BEGIN
     PERFORM turno.settle_check(p_jobs, p_attempts, p_tokens);
-    -- Looked up one by one, which LATERAL with LIMIT makes the only possible plan: a join that was planned while the table was
-    -- empty reads all of it later.
-    SELECT array_agg(l.id), array_agg(r.place) INTO v_ids, v_done
-    FROM (SELECT DISTINCT ON (u.job_id, u.attempt, u.token) u.*
-          FROM unnest(p_jobs, p_attempts, p_tokens) WITH ORDINALITY AS u (job_id, attempt, token, place)
-          ORDER BY u.job_id, u.attempt, u.token, u.place) r
-    CROSS JOIN LATERAL (SELECT j.id FROM turno.job j WHERE j.id = r.job_id AND j.attempt = r.attempt AND j.token = r.token
-                        LIMIT 1 FOR UPDATE) l;
-    WITH gone AS (DELETE FROM turno.job j WHERE j.id = ANY (v_ids) RETURNING j.*),
-    ended AS (SELECT g.*, p_results[u.place] AS result FROM gone g JOIN unnest(v_ids, v_done) AS u (id, place) ON u.id = g.id),
-    kept AS (
-        INSERT INTO turno.finished_job (id, queue, kind, outcome, payload, result, priority, attempt, failures, max_attempts,
-            max_run_ms, unique_key, operation_id, verb, token_hash, charged, worker, claimed_at, started_at, run_at, first_due_at,
-            created_at, finished_at)
-        SELECT e.id, e.queue, e.kind, 'succeeded', CASE WHEN k.ms <> 0 THEN e.payload END, CASE WHEN k.ms <> 0 THEN e.result END,
-            e.priority, e.attempt, e.failures, e.max_attempts, e.max_run_ms, e.unique_key, e.operation_id, 'complete',
-            sha256(uuid_send(e.token)), false, e.worker, e.claimed_at, e.started_at, e.run_at, e.first_due_at, e.created_at, v_now
-        FROM ended e
-        JOIN turno.queue base ON base.queue = ''
-        LEFT JOIN turno.queue own ON own.queue = e.queue
-        CROSS JOIN LATERAL (SELECT coalesce(own.keep_succeeded_ms, base.keep_succeeded_ms) AS ms,
-                                   coalesce(own.receipts_ms, base.receipts_ms) AS receipts_ms) k
-        WHERE k.ms <> 0 OR k.receipts_ms <> 0
-        RETURNING id)
-    SELECT count(*) INTO v_kept FROM kept;
+    SELECT r.done, r.kept INTO v_done, v_kept FROM turno.complete_rows(p_jobs, p_attempts, p_tokens, p_results) r;
     IF v_kept < cardinality(v_done) THEN
         PERFORM turno.forget_rows(ARRAY(SELECT p_jobs[d.place] FROM unnest(v_done) AS d (place)
                                         WHERE NOT EXISTS (SELECT FROM turno.finished_job f WHERE f.id = p_jobs[d.place])));
