@@ -52,7 +52,7 @@ impl Default for Settings {
             lease: Duration::from_secs(30),
             heartbeat_every: Duration::ZERO,
             poll_min: Duration::from_millis(20),
-            poll_max: Duration::from_secs(1),
+            poll_max: Duration::from_millis(1500),
             reap_every: Duration::ZERO,
             prune_every: Duration::from_secs(60),
             shutdown_grace: Duration::from_secs(10),
@@ -178,7 +178,8 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         self
     }
 
-    /// The pause after a claim that found nothing: `min` doubling to `max`; 20 ms to 1 s by default.
+    /// The pause after a claim that found nothing: `min` doubling to `max`, less up to a third of jitter; 20 ms to
+    /// 1.5 s by default, so that an idle worker makes less than one call a second.
     pub fn poll(mut self, min: Duration, max: Duration) -> Self {
         (self.settings.poll_min, self.settings.poll_max) = (min, max);
         self

@@ -335,6 +335,12 @@ impl Control {
         if self.upkeep.in_flight || self.stopping.is_some() || now < self.upkeep.next_at {
             return;
         }
+        // An idle worker's claims have just done the same.
+        let every = self.settings.reap_every;
+        if now < self.upkeep.prune_at && self.claims.short_at.is_some_and(|at| now < at + every) {
+            self.upkeep.next_at = self.next_upkeep(now, None);
+            return;
+        }
         self.upkeep.in_flight = true;
         let backend = Arc::clone(&self.backend);
         // A grace that is shorter than the reaper's own interval would make it hold back every time.

@@ -13,7 +13,9 @@ use crate::builder::Settings;
 /// How long a claim looks only behind its hints before it sweeps from the front (rule C8).
 const SWEEP_EVERY: Duration = Duration::from_secs(2);
 /// How long the database remembers that this worker sleeps.
-pub(super) const WAIT_TTL: Duration = Duration::from_secs(10);
+pub(super) const WAIT_TTL: Duration = Duration::from_secs(30);
+/// The part of a pause that jitter may take off.
+const POLL_JITTER: f64 = 1.0 / 3.0;
 
 /// A claim that was sent, until it is answered or given up.
 #[derive(Debug, Clone)]
@@ -75,6 +77,8 @@ pub(super) struct Claims {
     announced_until: Option<Instant>,
     /// Whether it sleeps since its last look at everything found nothing at all.
     pub(super) drained: bool,
+    /// When a look at everything last came back short: then it has reaped and promoted, too (rule R1).
+    pub(super) short_at: Option<Instant>,
 }
 
 impl Claims {
@@ -83,7 +87,7 @@ impl Claims {
             queues: settings.queues.clone(),
             worker: settings.name.to_string(),
             lease: settings.lease,
-            poll: RetryPolicy::exponential(settings.poll_min, settings.poll_max),
+            poll: RetryPolicy::exponential(settings.poll_min, settings.poll_max).jitter(POLL_JITTER),
             poll_min: settings.poll_min,
             poll_max: settings.poll_max,
             phase: Phase::Busy,
@@ -101,6 +105,7 @@ impl Claims {
             rung: false,
             announced_until: None,
             drained: false,
+            short_at: None,
         }
     }
 
@@ -202,6 +207,7 @@ impl Claims {
 
     /// A sweep came back short: sleep, but never before the database knows that somebody sleeps.
     fn rest(&mut self, claimed: &Claimed, now: Instant) {
+        self.short_at = Some(now);
         let covered = self.announced_until.is_some_and(|until| until > now + self.poll_max);
         if self.phase != Phase::Confirm && !covered {
             (self.phase, self.next_at) = (Phase::Announce, now);

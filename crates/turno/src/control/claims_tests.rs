@@ -85,7 +85,7 @@ fn a_claim_without_an_answer_is_repeated_with_its_token_for_a_lease() {
     rig.claims.failed(first.clone(), rig.now);
     loop {
         let (sent, pause) = rig.claim_when_due();
-        assert!(pause > Duration::ZERO && pause <= Duration::from_secs(1));
+        assert!(pause > Duration::ZERO && pause <= Duration::from_millis(1500));
         if rig.now - began > Duration::from_secs(30) {
             assert_ne!(sent.request.token, first.request.token);
             break;
@@ -96,7 +96,7 @@ fn a_claim_without_an_answer_is_repeated_with_its_token_for_a_lease() {
         repeats += 1;
         rig.claims.failed(sent, rig.now);
     }
-    assert!((30..60).contains(&repeats), "bounded by the back-off, and going on: {repeats}");
+    assert!((20..60).contains(&repeats), "bounded by the back-off, and going on: {repeats}");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_repeat_is_sent_even_without_room() {
     assert_eq!(repeat.request.token, sent.request.token);
 }
 
-/// Rule W1: announce, look once more, then pause from 20 ms doubling to 1 s.
+/// Rule W1: announce, look once more, then pause from 20 ms doubling to 1.5 s: less than once a second.
 #[test]
 fn an_empty_queue_is_announced_looked_at_again_and_then_left_alone() {
     let mut rig = Rig::new(&["a"]);
@@ -127,11 +127,11 @@ fn an_empty_queue_is_announced_looked_at_again_and_then_left_alone() {
     let began = rig.now;
     while rig.now - began < Duration::from_secs(60) {
         let (sent, pause) = rig.claim_when_due();
-        assert!(pause <= Duration::from_secs(1));
+        assert!(pause <= Duration::from_millis(1500));
         rig.answer(&sent, &[], None);
         claims += 1;
     }
-    assert!((60..110).contains(&claims), "{claims} claims in an idle minute");
+    assert!((40..60).contains(&claims), "{claims} claims in an idle minute");
 }
 
 /// Known fault B41: the pause follows the next due job only downwards, and never to nothing.
@@ -143,7 +143,7 @@ fn a_far_job_does_not_lengthen_the_pause_and_a_stuck_one_does_not_spin() {
         let (sent, _) = rig.claim_when_due();
         rig.answer(&sent, &[], Some(due_in));
         let (sent, pause) = rig.claim_when_due();
-        assert!(pause <= Duration::from_secs(1), "{pause:?}");
+        assert!(pause <= Duration::from_millis(1500), "{pause:?}");
         rig.answer(&sent, &[], Some(Duration::from_millis(300)));
         let pause = rig.claims.timer(true).unwrap() - rig.now;
         assert!(pause <= Duration::from_millis(300));
