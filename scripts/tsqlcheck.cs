@@ -66,6 +66,9 @@ class Rules : TSqlFragmentVisitor {
         if (hints.Contains(TableHintKind.ReadPast) && !hints.Contains(TableHintKind.ReadCommittedLock)
             && !hints.Contains(TableHintKind.RepeatableRead))
             Say(node, "READPAST without READCOMMITTEDLOCK is refused under READ_COMMITTED_SNAPSHOT (error 650)");
+        foreach (var seek in node.TableHints.OfType<ForceSeekTableHint>())
+            if (seek.IndexValue != null)
+                Say(node, "FORCESEEK with an index is refused for what is changed: say INDEX(...), FORCESEEK");
         if (targets.Contains(node) && hints.Contains(TableHintKind.NoLock))
             Say(node, "NOLOCK on what is changed (error 1065)");
         base.ExplicitVisit(node);

@@ -4,12 +4,12 @@ use tiberius::error::{Error as Driver, TokenError};
 use turno_contract::{Error, ErrorKind};
 
 /// Whether the transaction was certainly rolled back, or never begun, and the same call may be made again at once (rule
-/// X3): a deadlock, a lock timeout, no more locks, a conflict of row versions, a key of ours that could not be locked, and
+/// X3): a deadlock, a lock timeout, no more locks, a dirty look at what moved, a conflict of row versions, a key of ours that could not be locked, and
 /// what Azure SQL answers before it does anything.
 pub(crate) fn is_retryable(error: &Driver) -> bool {
     matches!(
         error.code(),
-        Some(1205 | 1222 | 1204 | 3960 | 53107 | 10928 | 10929 | 40501 | 40613 | 49918..=49920)
+        Some(601 | 1205 | 1222 | 1204 | 3960 | 53107 | 10928 | 10929 | 40501 | 40613 | 49918..=49920)
     )
 }
 
@@ -78,7 +78,7 @@ fn kind_of(code: u32) -> ErrorKind {
         // No transaction that could be committed: an error rolled it back, or doomed it.
         3902 | 3903 | 3930 | 3998 | 3951 => ErrorKind::TransactionLost,
         // Memory, space for versions or for the log.
-        601 | 701 | 802 | 8645 | 8651 | 8657 | 8628 | 9002 | 3958 | 3967 => ErrorKind::Busy,
+        701 | 802 | 8645 | 8651 | 8657 | 8628 | 9002 | 3958 | 3967 => ErrorKind::Busy,
         // Shutdown, a killed session, a database that is read-only, restoring or not on this node, Azure's moves.
         596 | 904 | 921 | 922 | 923 | 924 | 926 | 927 | 942 | 945 | 952 | 976 | 978 | 979 | 983 | 3906
         | 4221 | 6005 | 17142 | 40143 | 40197 | 40540 | 40613 => ErrorKind::Unavailable,

@@ -17,7 +17,7 @@ pub(crate) const SCHEMA: &[File] = files!("schema": "0001_initial");
 pub(crate) const INTERNAL: &[File] = files!("internal":
     "utf8_bytes" "bad_name" "bad_key" "queue_settings" "names_of" "enqueue_shape" "enqueue_check" "settle_shape"
     "heartbeat_miss" "queue_row_settings" "queue_names" "oldest_due_ms" "history_stats" "queue_stats" "batch_check"
-    "claim_check" "claim_take" "complete_all" "cut_error" "end_attempt" "enqueue_keyed" "enqueue_row" "enqueue_rows"
+    "claim_check" "claim_take" "claimed_jobs" "complete_all" "cut_error" "end_attempt" "enqueue_keyed" "enqueue_row" "enqueue_rows"
     "enqueue_single" "enqueue_unique" "finish" "forget_rows" "heartbeat_keep" "job_lock" "job_records" "join_check"
     "key_find" "key_lock" "ledger_add" "list_check" "next_due_in" "own_check" "promote_due" "prune_outcome" "queue_row"
     "reap_expired" "reaper_hold" "retry_at" "retry_check" "retry_insert" "settle_check" "settle_many" "settle_miss"

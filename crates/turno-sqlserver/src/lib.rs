@@ -24,3 +24,10 @@ pub use backend::SqlServerBackend;
 pub use call::Connection;
 pub use options::SqlServerOptions;
 pub use transaction::SettlingTransaction;
+
+/// Chooses ring for rustls, unless the program has chosen already: the feature `tls` brings a second library of cryptography
+/// into a program that may have ring for another database, and rustls refuses to choose between two. Does nothing without it.
+pub fn choose_cryptography() {
+    #[cfg(feature = "tls")]
+    drop(rustls::crypto::ring::default_provider().install_default());
+}

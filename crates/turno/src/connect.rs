@@ -15,14 +15,21 @@ const SCHEMES: &[&str] = &[
     "mysql://",
     #[cfg(feature = "mysql")]
     "mariadb://",
+    #[cfg(feature = "sqlserver")]
+    "sqlserver://",
+    #[cfg(feature = "sqlserver")]
+    "mssql://",
 ];
 
 /// Connects to the database that the URL names: `sqlite:jobs.db`, `postgres://user@host/database`,
-/// `mysql://user@host/`, `mariadb://user@host/`.
+/// `mysql://user@host/`, `mariadb://user@host/`, and with the feature `sqlserver` `sqlserver://user:password@host/database`.
 ///
 /// The schema is neither created nor changed: [`Backend::migrate`](turno_contract::Backend::migrate) does that.
 /// Errors: `InvalidArgument` if no engine of this build has the URL's scheme; else what the engine answers.
 pub async fn connect(url: &str) -> Result<BoxedBackend> {
+    // With this feature there are two libraries of cryptography in the program, and rustls refuses to choose.
+    #[cfg(feature = "sqlserver")]
+    turno_sqlserver::choose_cryptography();
     let scheme = url.split_once(':').map(|(scheme, _)| scheme).unwrap_or_default();
     match scheme {
         #[cfg(feature = "sqlite")]
@@ -36,6 +43,10 @@ pub async fn connect(url: &str) -> Result<BoxedBackend> {
         }
         #[cfg(feature = "mysql")]
         "mysql" | "mariadb" => Ok(std::sync::Arc::new(turno_mysql::MysqlBackend::connect(url).await?)),
+        #[cfg(feature = "sqlserver")]
+        "sqlserver" | "mssql" => {
+            Ok(std::sync::Arc::new(turno_sqlserver::SqlServerBackend::connect(url).await?))
+        }
         _ => Err(unknown_scheme(url)),
     }
 }

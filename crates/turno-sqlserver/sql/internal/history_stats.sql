@@ -20,6 +20,6 @@ RETURN
           FROM (VALUES ('succeeded'), ('dead'), ('cancelled')) w (outcome)
           CROSS APPLY (SELECT TOP (10000) f.outcome, DATEDIFF_BIG(microsecond, f.run_at, f.claimed_at) / 1000 AS start_ms,
                               DATEDIFF_BIG(microsecond, f.first_due_at, f.finished_at) / 1000 AS finish_ms
-                       FROM turno.finished_job f WITH (READPAST, READCOMMITTEDLOCK, FORCESEEK (finished_job_by_queue (queue, outcome)))
+                       FROM turno.finished_job f WITH (READPAST, READCOMMITTEDLOCK, INDEX(finished_job_by_queue), FORCESEEK)
                        WHERE f.queue = @queue AND f.outcome = w.outcome AND f.finished_at >= @since
                        ORDER BY f.finished_at DESC, f.id DESC) t) o;

@@ -12,7 +12,7 @@ BEGIN
     SELECT @next = MIN(d.run_at)
     FROM turno.names_of(@queues) n
     CROSS APPLY (SELECT TOP (1) j.run_at
-                 FROM turno.unfinished_job j WITH (READPAST, READCOMMITTEDLOCK, ROWLOCK, FORCESEEK (job_due (queue)))
+                 FROM turno.unfinished_job j WITH (READPAST, READCOMMITTEDLOCK, ROWLOCK, INDEX(job_due), FORCESEEK)
                  WHERE j.queue = n.queue AND j.state = 'scheduled' ORDER BY j.run_at, j.id) d
     WHERE NOT EXISTS (SELECT 1 FROM turno.queue q WHERE q.queue = n.queue AND q.paused_at IS NOT NULL);
     SET @due_in_ms = CEILING(DATEDIFF_BIG(microsecond, SYSUTCDATETIME(), @next) / 1000.0);

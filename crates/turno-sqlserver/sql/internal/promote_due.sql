@@ -22,7 +22,7 @@ BEGIN
         BEGIN
             WITH due AS (
                 SELECT TOP (@left) j.state, j.rank, j.run_at, j.priority
-                FROM turno.unfinished_job j WITH (UPDLOCK, READPAST, READCOMMITTEDLOCK, ROWLOCK, FORCESEEK (job_due (queue, run_at)))
+                FROM turno.unfinished_job j WITH (UPDLOCK, READPAST, READCOMMITTEDLOCK, ROWLOCK, INDEX(job_due), FORCESEEK)
                 WHERE j.queue = @queue AND j.state = 'scheduled' AND j.run_at <= @now
                 ORDER BY j.run_at, j.id)
             UPDATE due SET state = 'ready', rank = DATEDIFF_BIG(microsecond, '1970-01-01', run_at) + priority * @step

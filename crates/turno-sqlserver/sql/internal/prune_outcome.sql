@@ -19,7 +19,7 @@ BEGIN
     SET @before = DATEADD(millisecond, -(@keep_ms % 1000), DATEADD(second, -(@keep_ms / 1000), @now));
     INSERT INTO @over (id)
     SELECT TOP (@left) f.id
-    FROM turno.finished_job f WITH (READPAST, READCOMMITTEDLOCK, ROWLOCK, FORCESEEK (finished_job_by_queue (queue, outcome, finished_at)))
+    FROM turno.finished_job f WITH (READPAST, READCOMMITTEDLOCK, ROWLOCK, INDEX(finished_job_by_queue), FORCESEEK)
     WHERE f.queue = @queue AND f.outcome = @outcome AND f.finished_at < @before
     ORDER BY f.finished_at, f.id
     OPTION (MAXDOP 1);

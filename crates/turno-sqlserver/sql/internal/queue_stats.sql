@@ -11,16 +11,16 @@ RETURN
     SELECT CONVERT(bit, IIF(q.queue = @queue AND q.paused_at IS NOT NULL, 1, 0)) AS paused,
            turno.oldest_due_ms(@queue, q.aging_ms, @now) AS oldest_due_age_ms,
            (SELECT COUNT(*) FROM (SELECT TOP (10000) 1 AS one
-                                  FROM turno.unfinished_job j WITH (READPAST, READCOMMITTEDLOCK, FORCESEEK (job_ready (queue)))
+                                  FROM turno.unfinished_job j WITH (READPAST, READCOMMITTEDLOCK, INDEX(job_ready), FORCESEEK)
                                   WHERE j.queue = @queue AND j.state = 'ready') c) AS ready,
            (SELECT COUNT(*) FROM (SELECT TOP (10000) 1 AS one
-                                  FROM turno.unfinished_job j WITH (READPAST, READCOMMITTEDLOCK, FORCESEEK (job_due (queue)))
+                                  FROM turno.unfinished_job j WITH (READPAST, READCOMMITTEDLOCK, INDEX(job_due), FORCESEEK)
                                   WHERE j.queue = @queue AND j.state = 'scheduled') c) AS scheduled,
            (SELECT COUNT(*) FROM (SELECT TOP (10000) 1 AS one
-                                  FROM turno.attempt a WITH (READPAST, READCOMMITTEDLOCK, FORCESEEK (attempt_by_queue (queue, ended_at)))
+                                  FROM turno.attempt a WITH (READPAST, READCOMMITTEDLOCK, INDEX(attempt_by_queue), FORCESEEK)
                                   WHERE a.queue = @queue AND a.ended_at >= @since AND a.charged = 1) c) AS retries,
            (SELECT COUNT(*) FROM (SELECT TOP (10000) 1 AS one
-                                  FROM turno.refused_result r WITH (READPAST, READCOMMITTEDLOCK, FORCESEEK (refused_by_queue (queue, last_at)))
+                                  FROM turno.refused_result r WITH (READPAST, READCOMMITTEDLOCK, INDEX(refused_by_queue), FORCESEEK)
                                   WHERE r.queue = @queue AND r.last_at >= @since) c) AS refused,
            h.succeeded, h.dead, h.cancelled, h.start_p50_ms, h.start_p99_ms, h.finish_p50_ms, h.finish_p99_ms
     FROM turno.queue_settings(@queue) q

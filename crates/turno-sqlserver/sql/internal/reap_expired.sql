@@ -25,7 +25,7 @@ BEGIN
     END;
     INSERT INTO @lost (job, attempt, lease_until, worker)
     SELECT TOP (@limit) j.id, j.attempt, j.lease_until, j.worker
-    FROM turno.unfinished_job j WITH (UPDLOCK, READPAST, READCOMMITTEDLOCK, ROWLOCK, FORCESEEK (job_lease (lease_until)))
+    FROM turno.unfinished_job j WITH (UPDLOCK, READPAST, READCOMMITTEDLOCK, ROWLOCK, INDEX(job_lease), FORCESEEK)
     WHERE j.state = 'running' AND j.lease_until < @now
     ORDER BY j.lease_until, j.id
     OPTION (MAXDOP 1);

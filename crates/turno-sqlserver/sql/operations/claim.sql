@@ -20,21 +20,23 @@ BEGIN
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     EXEC turno.claim_check @queues, @worker, @limit, @lease_ms, @token, @from_ranks;
     DECLARE @lock varbinary(1024) = CONVERT(binary(16), @token), @count bigint = 0, @taken bigint = 0, @again bigint = 0, @ready bigint = 0,
-        @hold bigint, @next_due bigint, @lost nvarchar(max), @grace_ms bigint = @lease_ms / 3, @left bigint, @to_start bigint;
+        @hold bigint, @next_due bigint, @lost nvarchar(max), @grace_ms bigint = @lease_ms / 3, @left bigint, @to_start bigint,
+        @held bit = 1, @first nvarchar(max) = N'[]', @second nvarchar(max) = N'[]';
     BEGIN TRY
         BEGIN TRANSACTION;
         -- Two claims with one token wait for each other, so that the second finds what the first took.
         EXEC turno.key_lock N't', 0x, @lock;
-        IF NOT EXISTS (SELECT 1 FROM turno.unfinished_job j WITH (FORCESEEK (job_token (token))) WHERE j.token = @token AND j.state = 'running')
+        IF NOT EXISTS (SELECT 1 FROM turno.unfinished_job j WITH (INDEX(job_token), FORCESEEK) WHERE j.token = @token AND j.state = 'running')
         BEGIN
+            SET @held = 0;
             EXEC turno.promote_due @queues, 1000, @count OUTPUT;
-            EXEC turno.claim_take @queues, @worker, @limit, @lease_ms, @token, @start, @from_ranks, @taken OUTPUT;
+            EXEC turno.claim_take @queues, @worker, @limit, @lease_ms, @token, @start, @from_ranks, @taken OUTPUT, @first OUTPUT;
             IF @taken < @limit
                 EXEC turno.reap_expired 1000, @grace_ms, @lost OUTPUT, @ready OUTPUT, @hold OUTPUT;
             IF @ready > 0
             BEGIN
                 SELECT @left = @limit - @taken, @to_start = IIF(@start < @taken, 0, @start - @taken);
-                EXEC turno.claim_take @queues, @worker, @left, @lease_ms, @token, @to_start, NULL, @again OUTPUT;
+                EXEC turno.claim_take @queues, @worker, @left, @lease_ms, @token, @to_start, NULL, @again OUTPUT, @second OUTPUT;
             END;
             IF @taken + @again < @limit
                 EXEC turno.next_due_in @queues, @next_due OUTPUT;
@@ -46,5 +48,8 @@ BEGIN
             ROLLBACK TRANSACTION;
         THROW;
     END CATCH;
-    EXEC turno.token_jobs @token, @queues, @next_due;
+    IF @held = 1
+        EXEC turno.token_jobs @token, @queues;
+    ELSE
+        EXEC turno.claimed_jobs @token, @first, @second, @next_due;
 END;

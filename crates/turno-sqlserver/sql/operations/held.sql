@@ -14,5 +14,5 @@ BEGIN
     IF @@TRANCOUNT > 0
         EXEC turno.join_check N'held', 0;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-    EXEC turno.token_jobs @token, NULL, NULL;
+    EXEC turno.token_jobs @token, NULL;
 END;

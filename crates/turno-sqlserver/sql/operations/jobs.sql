@@ -36,7 +36,7 @@ BEGIN
         ORDER BY f.id DESC;
     ELSE
         INSERT INTO @page (id)
-        SELECT TOP (@limit) f.id FROM turno.finished_job f WITH (FORCESEEK (finished_job_trouble (outcome)))
+        SELECT TOP (@limit) f.id FROM turno.finished_job f WITH (INDEX(finished_job_trouble), FORCESEEK)
         WHERE f.outcome IN ('dead', 'cancelled') AND f.outcome = @state AND f.id < @below
           AND (@queue_name IS NULL OR f.queue = @queue_name) AND (@kind_name IS NULL OR f.kind = @kind_name)
         ORDER BY f.id DESC;

@@ -35,7 +35,7 @@ BEGIN
             SELECT @queue = MIN(queue) FROM @queues WHERE queue > @queue;
         END;
         INSERT INTO @old (id)
-        SELECT TOP (@limit) r.id FROM turno.refused_result r WITH (READPAST, READCOMMITTEDLOCK, ROWLOCK, FORCESEEK (refused_by_time (last_at)))
+        SELECT TOP (@limit) r.id FROM turno.refused_result r WITH (READPAST, READCOMMITTEDLOCK, ROWLOCK, INDEX(refused_by_time), FORCESEEK)
         WHERE r.last_at < DATEADD(day, -30, @now) ORDER BY r.last_at, r.id;
         DELETE r FROM @old o INNER LOOP JOIN turno.refused_result r WITH (READPAST, READCOMMITTEDLOCK, ROWLOCK, FORCESEEK) ON r.id = o.id
         WHERE r.last_at < DATEADD(day, -30, @now) OPTION (FORCE ORDER, MAXDOP 1);

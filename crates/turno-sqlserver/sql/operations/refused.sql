@@ -23,7 +23,7 @@ BEGIN
         SELECT TOP (@limit) r.id FROM turno.refused_result r WITH (INDEX(refused_pkey), FORCESEEK) WHERE r.id < @below ORDER BY r.id DESC;
     ELSE
         INSERT INTO @page (id)
-        SELECT TOP (@limit) r.id FROM turno.refused_result r WITH (FORCESEEK (refused_once (job_id))) WHERE r.job_id = @job AND r.id < @below
+        SELECT TOP (@limit) r.id FROM turno.refused_result r WITH (INDEX(refused_once), FORCESEEK) WHERE r.job_id = @job AND r.id < @below
         ORDER BY r.id DESC;
     SELECT r.id, r.job_id, r.attempt, r.owner_attempt, r.times, r.first_at, r.last_at, r.verb, CONVERT(nvarchar(200), r.queue) AS queue,
            r.state, CONVERT(nvarchar(200), r.worker) AS worker, CONVERT(nvarchar(200), r.owner) AS owner, r.reason, r.detail

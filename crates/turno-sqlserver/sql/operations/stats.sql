@@ -22,7 +22,7 @@ BEGIN
         THROW 53101, N'a window has 1..315360000000 ms', 1;
     SET @since = DATEADD(millisecond, -(@window_ms % 1000), DATEADD(second, -(@window_ms / 1000), @now));
     INSERT INTO @leases (id, lease_until)
-    SELECT TOP (100000) j.id, j.lease_until FROM turno.unfinished_job j WITH (READPAST, READCOMMITTEDLOCK, FORCESEEK (job_lease (lease_until)))
+    SELECT TOP (100000) j.id, j.lease_until FROM turno.unfinished_job j WITH (READPAST, READCOMMITTEDLOCK, INDEX(job_lease), FORCESEEK)
     WHERE j.state = 'running' AND j.lease_until > '1970-01-01' ORDER BY j.lease_until;
     WITH running AS (
         SELECT j.queue, COUNT(*) AS running, COUNT(IIF(l.lease_until < @now, 1, NULL)) AS expired
