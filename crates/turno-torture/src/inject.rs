@@ -29,10 +29,10 @@ pub(crate) struct Field {
 
 /// Works off the plan, until it ends or calm is asked for; comes back when every step has ended.
 pub(crate) async fn inject(field: Arc<Field>, plan: Vec<Timed>) {
-    let began = Instant::now();
+    let began = field.run.active();
     let mut steps = JoinSet::new();
     for Timed { at, step } in plan {
-        field.run.pause_until_calm(at.saturating_sub(began.elapsed())).await;
+        field.run.wait_until_or_calm(began + at).await;
         if field.run.is_calm() {
             break;
         }

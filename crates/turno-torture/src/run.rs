@@ -2,8 +2,8 @@
 //! It refuses to do anything by itself.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use time::OffsetDateTime;
@@ -16,6 +16,9 @@ use crate::memory::{EndedJobs, Strays, Times};
 use crate::options::{Fault, Options};
 use crate::story::{Expiry, Struck, Told, Violation};
 
+/// How often the time of the run is counted, and how much of it counts at most: more than a busy machine lets pass.
+const TICK: Duration = Duration::from_millis(20);
+const TICK_MAX: Duration = Duration::from_millis(300);
 /// More of them say nothing new.
 const VIOLATIONS_MAX: usize = 50;
 
@@ -114,6 +117,8 @@ pub(crate) struct Run {
     pub(crate) queue: String,
     /// How far the database's clock is ahead of this process's.
     pub(crate) clock_offset: time::Duration,
+    /// How long this process has been running, in microseconds: while the machine stands still, nothing is late.
+    active_us: AtomicU64,
     /// Set when no more faults shall come.
     pub(crate) calm: watch::Sender<bool>,
     /// Set when everything shall end.
@@ -137,6 +142,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Counts the time of the run for as long as there is one.
+async fn keep_time(run: Weak<Run>) {
+    let mut before = Instant::now();
+    loop {
+        tokio::time::sleep(TICK).await;
+        let (Some(run), passed) = (run.upgrade(), before.elapsed()) else { return };
+        before += passed;
+        run.active_us.fetch_add(passed.min(TICK_MAX).as_micros() as u64, Ordering::SeqCst);
+    }
+}
+
 impl Run {
     pub(crate) fn new(
         options: Options,
@@ -144,11 +160,12 @@ impl Run {
         clock_offset: time::Duration,
         sinks: Sinks,
     ) -> Arc<Self> {
-        Arc::new(Run {
+        let run = Arc::new(Run {
             queue: format!("torture-{}-{}-{:x}", options.seed, std::process::id(), fastrand::u32(..)),
             options,
             database,
             clock_offset,
+            active_us: AtomicU64::new(0),
             calm: watch::Sender::new(false),
             over: watch::Sender::new(false),
             holding: Mutex::default(),
@@ -159,7 +176,9 @@ impl Run {
             violations: Mutex::default(),
             failed: AtomicBool::new(false),
             ended: Mutex::default(),
-        })
+        });
+        tokio::spawn(keep_time(Arc::downgrade(&run)));
+        run
     }
 
     pub(crate) fn model(&self) -> MutexGuard<'_, Model> {
@@ -189,6 +208,28 @@ impl Run {
 
     pub(crate) fn is_over(&self) -> bool {
         *self.over.borrow()
+    }
+
+    /// How long the run has lasted, without the time in which the machine stood still. Every limit is measured by it.
+    pub(crate) fn active(&self) -> Duration {
+        Duration::from_micros(self.active_us.load(Ordering::SeqCst))
+    }
+
+    /// Comes back when the run has lasted for so long.
+    pub(crate) async fn wait_until(&self, active: Duration) {
+        while self.active() < active {
+            tokio::time::sleep(TICK).await;
+        }
+    }
+
+    /// The same, or when no more faults shall come.
+    pub(crate) async fn wait_until_or_calm(&self, active: Duration) {
+        let mut calm = self.calm.subscribe();
+        tokio::select! {
+            () = self.wait_until(active) => {}
+            // The sender lives in this very struct.
+            _ = calm.wait_for(|calm| *calm) => {}
+        }
     }
 
     /// Comes back after this long, or when `over` is set.

@@ -18,7 +18,7 @@ pub fn variable(engine: Engine) -> Option<&'static str> {
     }
 }
 
-pub const COMPLETE: &str = include_str!("../../../turno-postgres/sql/operations/complete_many.sql");
+pub const COMPLETE: &str = include_str!("../../../turno-postgres/sql/internal/complete_rows.sql");
 pub const REAP: &str = include_str!("../../../turno-postgres/sql/internal/reap_expired.sql");
 pub const END_ATTEMPT: &str = include_str!("../../../turno-postgres/sql/internal/end_attempt.sql");
 
