@@ -180,7 +180,7 @@ impl Floor for MysqlFloor {
     }
 
     async fn clear(&self) -> Result<()> {
-        for table in ["job", "attempt", "finished_job", "enqueue_key", "refused", "queue"] {
+        for table in ["job", "unique_key", "attempt", "finished_job", "enqueue_key", "refused", "queue"] {
             let delete = self.text(sql::CLEAR).replace("{table}", table);
             loop {
                 let mut session = self.session.lock().await;

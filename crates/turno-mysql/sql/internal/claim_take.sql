@@ -26,17 +26,17 @@ BEGIN
         SET v_left = p_limit - p_taken;
         SET v_start = GREATEST(0, COALESCE(p_start, p_limit) - p_taken);
         SET v_place = v_place + 1;
-        SELECT COUNT(*) INTO v_left FROM (SELECT 1 AS one FROM turno.job j FORCE INDEX (job_ready)
-                      WHERE j.queue = v_queue AND j.ready_rank >= v_from LIMIT v_left) c;
+        SELECT COUNT(*) INTO v_left FROM (SELECT 1 AS one FROM turno.job j FORCE INDEX (job_place)
+                      WHERE j.queue = v_queue AND j.state = 'ready' AND j.place >= v_from LIMIT v_left) c;
         SELECT COUNT(q.paused_at) INTO v_paused FROM turno.queue q WHERE q.queue = v_queue;
         IF v_left > 0 AND v_paused = 0 THEN
-            UPDATE (SELECT c.id, ROW_NUMBER() OVER (ORDER BY c.ready_rank, c.id) AS place
-                    FROM (SELECT j.id, j.ready_rank FROM turno.job j FORCE INDEX (job_ready)
-                          WHERE j.queue = v_queue AND j.ready_rank >= v_from
-                          ORDER BY j.ready_rank, j.id LIMIT v_left FOR UPDATE SKIP LOCKED) c) best
+            UPDATE (SELECT c.id, ROW_NUMBER() OVER (ORDER BY c.place, c.id) AS number
+                    FROM (SELECT j.id, j.place FROM turno.job j FORCE INDEX (job_place)
+                          WHERE j.queue = v_queue AND j.state = 'ready' AND j.place >= v_from
+                          ORDER BY j.place, j.id LIMIT v_left FOR UPDATE SKIP LOCKED) c) best
             STRAIGHT_JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = best.id
             SET j.state = 'running', j.attempt = j.attempt + 1, j.token = p_token, j.worker = p_worker, j.claimed_at = v_now,
-                j.started_at = IF(best.place <= v_start, v_now, NULL),
+                j.started_at = IF(best.number <= v_start, v_now, NULL),
                 j.run_until = v_now + j.max_run_ms * 1000 + 10000000,
                 j.lease_until = v_now + LEAST(p_lease_ms * 1000, j.max_run_ms * 1000 + 10000000);
             SET p_taken = p_taken + ROW_COUNT();

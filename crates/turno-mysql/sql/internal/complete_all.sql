@@ -2,14 +2,14 @@
 -- Takes: the batch, now. Returns: whether that was so; if not, nothing was changed and some rows are locked.
 -- Raises: nothing
 -- Transaction: joins one of our own, at READ COMMITTED: absent rows lock nothing there
--- Writes: job, finished_job; enqueue_key and attempt if nothing is kept
--- Locks: job rows in the order of the request
+-- Writes: job, unique_key, finished_job; enqueue_key and attempt if nothing is kept
+-- Locks: job rows in the order of the request, then their unique keys
 -- Rules: S1, O2, O5, P7, P8
 -- DIFFERS: MySQL wants to hear that only job rows are locked, MariaDB does not know the words.
 CREATE PROCEDURE turno.complete_all(IN p_settles LONGTEXT, IN p_now BIGINT, OUT p_done BOOLEAN)
 BEGIN
-    DECLARE v_kept BIGINT;
-    SELECT COUNT(DISTINCT j.id) = JSON_LENGTH(p_settles) INTO p_done
+    DECLARE v_kept, v_unique BIGINT;
+    SELECT COUNT(DISTINCT j.id) = JSON_LENGTH(p_settles), COUNT(j.unique_key) INTO p_done, v_unique
     FROM JSON_TABLE(p_settles, '$[*]' COLUMNS (job BIGINT PATH '$.job', attempt BIGINT PATH '$.attempt',
                                                token CHAR(36) PATH '$.token')) r
     STRAIGHT_JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = r.job AND j.attempt = r.attempt AND j.token = UNHEX(REPLACE(r.token, '-', ''))
@@ -28,6 +28,11 @@ BEGIN
         STRAIGHT_JOIN turno.queue q FORCE INDEX (PRIMARY) ON q.queue = (SELECT MAX(s.queue) FROM turno.queue s WHERE s.queue IN (j.queue, ''))
         WHERE q.keep_succeeded_ms <> 0 OR q.receipts_ms <> 0;
         SET v_kept = ROW_COUNT();
+        IF v_unique > 0 THEN
+            DELETE k FROM JSON_TABLE(p_settles, '$[*]' COLUMNS (job BIGINT PATH '$.job')) r
+            STRAIGHT_JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = r.job
+            STRAIGHT_JOIN turno.unique_key k FORCE INDEX (PRIMARY) ON k.queue = j.queue AND k.key = j.unique_key;
+        END IF;
         DELETE j FROM JSON_TABLE(p_settles, '$[*]' COLUMNS (job BIGINT PATH '$.job')) r
         STRAIGHT_JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = r.job;
         IF v_kept < JSON_LENGTH(p_settles) THEN

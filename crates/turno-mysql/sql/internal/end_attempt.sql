@@ -4,7 +4,7 @@
 -- Returns: the job's state and due time afterwards.
 -- Raises: nothing
 -- Transaction: joins the caller's
--- Writes: job, then finished_job or attempt
+-- Writes: job, then unique_key and finished_job, or attempt
 -- Locks: the job's row, already held
 -- Rules: S1, S2, F1, F2, F3, F5, F7, R2, P1, P2
 CREATE PROCEDURE turno.end_attempt(

@@ -3,7 +3,7 @@
 -- Returns: per row with a key a JSON array of its place, the job's id, and whether this call created it.
 -- Raises: TU001 with the row's number; 3819 (MySQL) or 4025 (MariaDB), 1406, 1048
 -- Transaction: joins the caller's
--- Writes: enqueue_key, job
+-- Writes: enqueue_key, unique_key, job
 -- Locks: idempotency keys and unique keys in key order
 -- Rules: E4, E5, E7, E11
 CREATE PROCEDURE turno.enqueue_keyed(

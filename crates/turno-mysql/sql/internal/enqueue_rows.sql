@@ -4,7 +4,7 @@
 -- Returns: per row its place (from 1), the job's id, whether this call created it.
 -- Raises: TU001 beyond a limit; 3819 (MySQL) or 4025 (MariaDB) with the constraint's name, 1406 beyond a limit of a column
 -- Transaction: joins the caller's, or owns its own
--- Writes: enqueue_key, job
+-- Writes: enqueue_key, unique_key, job
 -- Locks: idempotency keys and unique keys in key order: two bulk calls cannot deadlock
 -- Rules: E1, E3, E4, E5, E7, E11
 CREATE PROCEDURE turno.enqueue_rows(IN p_jobs LONGTEXT, IN p_prioritized BOOLEAN)

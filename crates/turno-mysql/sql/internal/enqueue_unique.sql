@@ -4,7 +4,7 @@
 -- Returns: the id of the job that has the key, and whether this call created it.
 -- Raises: 1213 if the holder ends again and again just when it is looked for
 -- Transaction: joins the caller's
--- Writes: job
+-- Writes: unique_key, job
 -- Locks: the unique key
 -- Rules: E5
 -- DIFFERS: a failed insert keeps a shared lock on the key until the transaction ends, and the holder's completion would wait for
@@ -17,19 +17,21 @@ BEGIN
     DECLARE v_key VARBINARY(4096) DEFAULT p_unique_key;
     DECLARE v_tries INT DEFAULT 20;
     IF p_own THEN
-        SELECT MAX(j.id) INTO p_id FROM turno.job j FORCE INDEX (job_unique) WHERE j.queue = p_queue AND j.unique_key = v_key;
+        SELECT MAX(k.job_id) INTO p_id FROM turno.unique_key k WHERE k.queue = p_queue AND k.key = v_key;
     END IF;
     SET p_created = FALSE;
     WHILE p_id IS NULL DO
         BEGIN
             DECLARE EXIT HANDLER FOR 1062
-                SELECT j.id INTO p_id FROM turno.job j FORCE INDEX (job_unique) WHERE j.queue = p_queue AND j.unique_key = v_key
+                SELECT k.job_id INTO p_id FROM turno.unique_key k WHERE k.queue = p_queue AND k.key = v_key
                 LOCK IN SHARE MODE;
+            INSERT INTO turno.unique_key (queue, `key`, job_id) VALUES (p_queue, v_key, 0);
             INSERT INTO turno.job (queue, kind, payload, priority, state, `rank`, run_at, first_due_at, created_at, max_attempts,
                 max_run_ms, unique_key, operation_id)
             VALUES (p_queue, p_kind, p_payload, p_priority, p_state, p_rank, p_run_at, p_run_at, p_now, p_max_attempts,
                 p_max_run_ms, v_key, p_operation);
             SET p_id = LAST_INSERT_ID(), p_created = TRUE;
+            UPDATE turno.unique_key k SET k.job_id = p_id WHERE k.queue = p_queue AND k.key = v_key;
         END;
         SET v_tries = v_tries - 1;
         IF p_id IS NULL AND v_tries = 0 THEN

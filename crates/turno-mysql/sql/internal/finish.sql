@@ -4,8 +4,8 @@
 -- Returns: nothing.
 -- Raises: nothing
 -- Transaction: joins the caller's
--- Writes: job, finished_job; attempt and enqueue_key if nothing is kept
--- Locks: the job's row, already held
+-- Writes: job, unique_key, finished_job; attempt and enqueue_key if nothing is kept
+-- Locks: the job's row, already held, and its unique key
 -- Rules: F7, P7, P8
 CREATE PROCEDURE turno.finish(
     IN p_job BIGINT, IN p_outcome VARCHAR(9), IN p_verb VARCHAR(8), IN p_result LONGTEXT, IN p_error LONGTEXT,
@@ -13,7 +13,8 @@ CREATE PROCEDURE turno.finish(
 BEGIN
     DECLARE v_keep, v_receipt BOOLEAN;
     DECLARE v_queue VARBINARY(200);
-    SELECT j.queue INTO v_queue FROM turno.job j WHERE j.id = p_job FOR UPDATE;
+    DECLARE v_key VARBINARY(512);
+    SELECT j.queue, j.unique_key INTO v_queue, v_key FROM turno.job j WHERE j.id = p_job FOR UPDATE;
     SELECT CASE p_outcome WHEN 'succeeded' THEN q.keep_succeeded_ms WHEN 'dead' THEN q.keep_dead_ms
                           ELSE q.keep_cancelled_ms END <> 0, q.receipts_ms <> 0
     INTO v_keep, v_receipt
@@ -29,6 +30,9 @@ BEGIN
         FROM turno.job j WHERE j.id = p_job;
     END IF;
     DELETE FROM turno.job WHERE id = p_job;
+    IF v_key IS NOT NULL THEN
+        DELETE FROM turno.unique_key WHERE queue = v_queue AND `key` = v_key;
+    END IF;
     IF NOT (v_keep OR v_receipt) THEN
         CALL turno.forget_rows(JSON_ARRAY(p_job));
     END IF;

@@ -13,8 +13,8 @@ BEGIN
     WHILE v_place < JSON_LENGTH(p_queues) DO
         SET v_queue = JSON_UNQUOTE(JSON_EXTRACT(p_queues, CONCAT('$[', v_place, ']')));
         SET v_place = v_place + 1;
-        SELECT MIN(t.at) INTO v_due FROM (SELECT j.due_at AS at FROM turno.job j FORCE INDEX (job_due)
-                     WHERE j.queue = v_queue AND j.due_at IS NOT NULL ORDER BY j.due_at, j.id LIMIT 1) t;
+        SELECT MIN(t.at) INTO v_due FROM (SELECT j.place AS at FROM turno.job j FORCE INDEX (job_place)
+                     WHERE j.queue = v_queue AND j.state = 'scheduled' ORDER BY j.place, j.id LIMIT 1) t;
         SELECT COUNT(q.paused_at) INTO v_paused FROM turno.queue q WHERE q.queue = v_queue;
         IF v_due IS NOT NULL AND v_paused = 0 THEN
             SET v_next = LEAST(COALESCE(v_next, v_due), v_due);

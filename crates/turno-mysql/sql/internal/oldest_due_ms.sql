@@ -11,17 +11,17 @@ CREATE PROCEDURE turno.oldest_due_ms(IN p_queue VARBINARY(200), IN p_aging_ms BI
 BEGIN
     DECLARE v_rank BIGINT DEFAULT -9223372036854775808;
     DECLARE v_oldest, v_run_at, v_row_rank BIGINT;
-    SELECT MIN(t.at) INTO v_oldest FROM (SELECT j.due_at AS at FROM turno.job j FORCE INDEX (job_due)
-                    WHERE j.queue = p_queue AND j.due_at <= p_now ORDER BY j.due_at, j.id LIMIT 1) t;
+    SELECT MIN(t.at) INTO v_oldest FROM (SELECT j.place AS at FROM turno.job j FORCE INDEX (job_place)
+                    WHERE j.queue = p_queue AND j.state = 'scheduled' AND j.place <= p_now ORDER BY j.place, j.id LIMIT 1) t;
     IF p_aging_ms IS NOT NULL THEN
-        SELECT MIN(t.run_at) INTO v_run_at FROM (SELECT j.run_at FROM turno.job j FORCE INDEX (job_ready)
-                        WHERE j.queue = p_queue AND j.ready_rank IS NOT NULL ORDER BY j.ready_rank, j.id LIMIT 10000) t;
+        SELECT MIN(t.run_at) INTO v_run_at FROM (SELECT j.run_at FROM turno.job j FORCE INDEX (job_place)
+                        WHERE j.queue = p_queue AND j.state = 'ready' ORDER BY j.place, j.id LIMIT 10000) t;
         SET v_oldest = LEAST(COALESCE(v_oldest, v_run_at), COALESCE(v_run_at, v_oldest));
     ELSE
         leap: LOOP
             SET v_run_at = NULL;
-            SELECT j.run_at, j.rank INTO v_run_at, v_row_rank FROM turno.job j FORCE INDEX (job_ready)
-            WHERE j.queue = p_queue AND j.ready_rank >= v_rank ORDER BY j.ready_rank, j.id LIMIT 1;
+            SELECT j.run_at, j.rank INTO v_run_at, v_row_rank FROM turno.job j FORCE INDEX (job_place)
+            WHERE j.queue = p_queue AND j.state = 'ready' AND j.place >= v_rank ORDER BY j.place, j.id LIMIT 1;
             IF v_run_at IS NULL THEN
                 LEAVE leap;
             END IF;

@@ -17,14 +17,15 @@ BEGIN
         SET v_place = v_place + 1;
         SET v_left = p_limit - p_count;
         -- Counted first, as in claim_take.
-        SELECT COUNT(*) INTO v_left FROM (SELECT 1 AS one FROM turno.job j FORCE INDEX (job_due)
-                      WHERE j.queue = v_queue AND j.due_at <= v_now LIMIT v_left) c;
+        SELECT COUNT(*) INTO v_left FROM (SELECT 1 AS one FROM turno.job j FORCE INDEX (job_place)
+                      WHERE j.queue = v_queue AND j.state = 'scheduled' AND j.place <= v_now LIMIT v_left) c;
         SELECT COUNT(q.paused_at) INTO v_paused FROM turno.queue q WHERE q.queue = v_queue;
         IF v_left > 0 AND v_paused = 0 THEN
             SELECT COALESCE(q.aging_ms * 1000, 4503599627370496) INTO v_step FROM turno.queue q WHERE q.queue IN (v_queue, '')
                           ORDER BY q.queue DESC LIMIT 1;
-            UPDATE (SELECT j.id FROM turno.job j FORCE INDEX (job_due) WHERE j.queue = v_queue AND j.due_at <= v_now
-                    ORDER BY j.due_at, j.id LIMIT v_left FOR UPDATE SKIP LOCKED) due
+            UPDATE (SELECT j.id FROM turno.job j FORCE INDEX (job_place) 
+                    WHERE j.queue = v_queue AND j.state = 'scheduled' AND j.place <= v_now
+                    ORDER BY j.place, j.id LIMIT v_left FOR UPDATE SKIP LOCKED) due
             STRAIGHT_JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = due.id
             SET j.state = 'ready', j.rank = j.run_at + j.priority * v_step;
             SET p_count = p_count + ROW_COUNT();

@@ -11,7 +11,7 @@ BEGIN
     SET p_queues = '';
     leap: LOOP
         SELECT MIN(t.queue) INTO v_queue FROM (
-            SELECT MIN(j.queue) AS queue FROM turno.job j FORCE INDEX (job_ready) WHERE j.queue > v_queue
+            SELECT MIN(j.queue) AS queue FROM turno.job j FORCE INDEX (job_place) WHERE j.queue > v_queue
             UNION ALL SELECT MIN(f.queue) FROM turno.finished_job f FORCE INDEX (finished_job_by_queue) WHERE f.queue > v_queue
             UNION ALL SELECT MIN(q.queue) FROM turno.queue q WHERE q.queue > v_queue) t;
         IF v_queue IS NULL THEN

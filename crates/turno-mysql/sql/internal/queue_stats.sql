@@ -13,10 +13,10 @@ BEGIN
     SELECT q.queue = p_queue AND q.paused_at IS NOT NULL, q.aging_ms INTO v_paused, v_aging
     FROM turno.queue q WHERE q.queue IN (p_queue, '') ORDER BY q.queue DESC LIMIT 1;
     CALL turno.oldest_due_ms(p_queue, v_aging, p_now, v_oldest);
-    SELECT COUNT(*) INTO v_ready FROM (SELECT 1 AS one FROM turno.job j FORCE INDEX (job_ready)
-                   WHERE j.queue = p_queue AND j.ready_rank IS NOT NULL LIMIT 10000) c;
-    SELECT COUNT(*) INTO v_scheduled FROM (SELECT 1 AS one FROM turno.job j FORCE INDEX (job_due)
-                       WHERE j.queue = p_queue AND j.due_at IS NOT NULL LIMIT 10000) c;
+    SELECT COUNT(*) INTO v_ready FROM (SELECT 1 AS one FROM turno.job j FORCE INDEX (job_place)
+                   WHERE j.queue = p_queue AND j.state = 'ready' LIMIT 10000) c;
+    SELECT COUNT(*) INTO v_scheduled FROM (SELECT 1 AS one FROM turno.job j FORCE INDEX (job_place)
+                       WHERE j.queue = p_queue AND j.state = 'scheduled' LIMIT 10000) c;
     SELECT COUNT(*) INTO v_retries FROM (SELECT 1 AS one FROM turno.attempt a FORCE INDEX (attempt_by_queue)
                      WHERE a.queue = p_queue AND a.ended_at >= p_since AND a.charged LIMIT 10000) c;
     SELECT COUNT(*) INTO v_refused FROM (SELECT 1 AS one FROM turno.refused r FORCE INDEX (refused_by_queue)

@@ -4,7 +4,7 @@
 -- Returns: the jobs as JSON arrays of job, attempt and state; how many are ready at once; how long the reaper holds back or NULL.
 -- Raises: nothing
 -- Transaction: joins the caller's
--- Writes: job, attempt, finished_job, reaper
+-- Writes: job, attempt, unique_key, finished_job, reaper
 -- Locks: job rows in order of their lease's end; skips those that somebody holds
 -- Rules: R1, R2, R3, H2
 CREATE PROCEDURE turno.reap_expired(

@@ -3,7 +3,7 @@
 -- Returns: status done, already, refused or gone; the job's state; when it is due again; the reason of a refusal.
 -- Raises: nothing
 -- Transaction: joins the caller's
--- Writes: job, attempt, finished_job, refused; enqueue_key if nothing is kept
+-- Writes: job, attempt, unique_key, finished_job, refused; enqueue_key if nothing is kept
 -- Locks: the job's row
 -- Rules: S1, S2, S3, S4, S6, O2, O5
 CREATE PROCEDURE turno.settle_row(

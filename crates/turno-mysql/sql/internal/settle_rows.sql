@@ -3,7 +3,7 @@
 -- Returns: per proof a JSON array: its place, the job, the status, the job's state, when it is due again, the reason of a refusal.
 -- Raises: nothing
 -- Transaction: joins the caller's
--- Writes: job, attempt, finished_job, refused; enqueue_key if nothing is kept
+-- Writes: job, attempt, unique_key, finished_job, refused; enqueue_key if nothing is kept
 -- Locks: job rows in the order of the request
 -- Rules: S1, S3
 CREATE PROCEDURE turno.settle_rows(IN p_verb VARCHAR(8), IN p_settles LONGTEXT, IN p_worker VARCHAR(255), OUT p_answers LONGTEXT)

@@ -3,7 +3,7 @@
 -- Returns: one row: status done or already; the job's state; when it is due again.
 -- Raises: TU001, TU003, TU004, TU005
 -- Transaction: joins the caller's, or owns its own
--- Writes: job, attempt, finished_job; enqueue_key if nothing is kept
+-- Writes: job, attempt, unique_key, finished_job; enqueue_key if nothing is kept
 -- Locks: the job's row
 -- Rules: S1, S4, S5
 CREATE PROCEDURE turno.settle_single(

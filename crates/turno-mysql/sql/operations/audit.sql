@@ -43,6 +43,13 @@ BEGIN
         FROM turno.enqueue_key k
         WHERE NOT EXISTS (SELECT 1 FROM turno.job j WHERE j.id = k.job_id)
           AND NOT EXISTS (SELECT 1 FROM turno.finished_job f WHERE f.id = k.job_id)
+        UNION ALL
+        SELECT j.id, 'unique_key_free', 'an unfinished job does not hold its unique key: another with that key could be created'
+        FROM turno.job j LEFT JOIN turno.unique_key k ON k.queue = j.queue AND k.key = j.unique_key
+        WHERE j.unique_key IS NOT NULL AND NOT k.job_id <=> j.id
+        UNION ALL
+        SELECT k.job_id, 'unique_key_orphan', 'a unique key is held by no unfinished job: its enqueue would create nothing'
+        FROM turno.unique_key k WHERE NOT EXISTS (SELECT 1 FROM turno.job j WHERE j.id = k.job_id)
     ) c
     GROUP BY c.check_name, c.meaning ORDER BY c.check_name;
 END

@@ -3,7 +3,7 @@
 -- Returns: answer cancelled, requested or too_late; for the last, the state in which the job had ended.
 -- Raises: TU005
 -- Transaction: joins the caller's, or owns its own
--- Writes: job, finished_job
+-- Writes: job, unique_key, finished_job
 -- Locks: the job's row
 -- Rules: P1, P2
 CREATE PROCEDURE turno.cancel(IN p_job BIGINT, IN p_force BOOLEAN)

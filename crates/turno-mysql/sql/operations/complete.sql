@@ -4,7 +4,7 @@
 -- Returns: status done or already; the job's state; when it is due again.
 -- Raises: TU003 if the proof is not the current one, TU004 if the attempt was settled with another verb, TU005 if no record is left
 -- Transaction: joins the caller's, or owns its own
--- Writes: job, finished_job; enqueue_key and attempt if nothing is kept
+-- Writes: job, unique_key, finished_job; enqueue_key and attempt if nothing is kept
 -- Locks: the job's row
 -- Rules: S1, S4, S5, O2, O5
 CREATE PROCEDURE turno.complete(

@@ -5,7 +5,7 @@
 --          refusal.
 -- Raises: TU001
 -- Transaction: joins the caller's, or owns its own
--- Writes: job, attempt, finished_job, refused
+-- Writes: job, attempt, unique_key, finished_job, refused
 -- Locks: job rows in the order of the request (send them in id order)
 -- Rules: S1, S3, S4, S6, S7, O2, O5, P7, P8
 -- DIFFERS: in a caller's transaction, where absent rows would lock gaps, it goes row by row.

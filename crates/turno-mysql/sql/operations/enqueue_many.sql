@@ -5,7 +5,7 @@
 -- Returns: per row its place (from 1), the job's id, whether this call created it; in the order of the input.
 -- Raises: TU001 beyond a limit, with the row's place; 3819 (MySQL) or 4025 (MariaDB), 1406 beyond a limit of a column
 -- Transaction: joins the caller's, or owns its own
--- Writes: enqueue_key, job
+-- Writes: enqueue_key, unique_key, job
 -- Locks: idempotency keys and unique keys in key order
 -- Rules: E1, E2, E7
 CREATE PROCEDURE turno.enqueue_many(IN p_jobs LONGTEXT)

@@ -4,7 +4,7 @@
 -- Returns: the job's id, and whether this call created it.
 -- Raises: TU001 beyond a limit; 3819 (MySQL) or 4025 (MariaDB) with the constraint's name, 1406 beyond a limit of a column
 -- Transaction: joins the caller's, or owns its own
--- Writes: enqueue_key, job
+-- Writes: enqueue_key, unique_key, job
 -- Locks: the idempotency key, then the unique key
 -- Rules: E1, E2, E3, E4, E5
 CREATE PROCEDURE turno.enqueue_prioritized(

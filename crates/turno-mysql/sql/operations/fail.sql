@@ -3,7 +3,7 @@
 -- Returns: status done or already; the job's state; when it is due again.
 -- Raises: TU003 if the proof is not the current one, TU004 if the attempt was settled with another verb, TU005 if no record is left
 -- Transaction: joins the caller's, or owns its own
--- Writes: job, attempt, finished_job
+-- Writes: job, attempt, unique_key, finished_job
 -- Locks: the job's row
 -- Rules: S1, S4, S5, F1, F3, F4, F5, F6
 CREATE PROCEDURE turno.fail(

@@ -5,7 +5,7 @@
 --          refusal.
 -- Raises: TU001
 -- Transaction: joins the caller's, or owns its own
--- Writes: job, attempt, finished_job, refused
+-- Writes: job, attempt, unique_key, finished_job, refused
 -- Locks: job rows in the order of the request (send them in id order)
 -- Rules: S1, S3, S4, S6, S7, F1, F3, F4, F5, F6, F7
 CREATE PROCEDURE turno.fail_many(IN p_settles LONGTEXT, IN p_worker VARCHAR(255))

@@ -3,7 +3,7 @@
 -- Returns: the jobs with their lost attempt and new state; or one row with a NULL job and how long the reaper holds back.
 -- Raises: TU001, TU002
 -- Transaction: owns its own, at READ COMMITTED
--- Writes: job, attempt, finished_job, reaper
+-- Writes: job, attempt, unique_key, finished_job, reaper
 -- Locks: job rows in order of their lease's end; skips those that somebody holds
 -- Rules: R1, R2, R3, H2, C10
 CREATE PROCEDURE turno.reap(IN p_limit BIGINT, IN p_grace_ms BIGINT)

@@ -3,7 +3,7 @@
 -- Returns: status done or already; the job's state; when it is due again.
 -- Raises: TU003 if the proof is not the current one, TU004 if the attempt was settled with another verb, TU005 if no record is left
 -- Transaction: joins the caller's, or owns its own
--- Writes: job, attempt, finished_job (if a cancel was requested)
+-- Writes: job, attempt, unique_key, finished_job (if a cancel was requested)
 -- Locks: the job's row
 -- Rules: S1, S2, S4, S5, P2
 CREATE PROCEDURE turno.release(

@@ -4,7 +4,7 @@
 --          refusal.
 -- Raises: TU001
 -- Transaction: joins the caller's, or owns its own
--- Writes: job, attempt, finished_job, refused
+-- Writes: job, attempt, unique_key, finished_job, refused
 -- Locks: job rows in the order of the request (send them in id order)
 -- Rules: S1, S2, S3, S4, S6, S7, P2
 CREATE PROCEDURE turno.release_many(IN p_settles LONGTEXT, IN p_worker VARCHAR(255))

@@ -3,7 +3,7 @@
 -- Returns: nothing.
 -- Raises: TU005 if there is no such job; TU006 if it is not dead, its payload was not kept, or its unique key is taken
 -- Transaction: joins the caller's, or owns its own
--- Writes: job, attempt, finished_job
+-- Writes: job, attempt, unique_key, finished_job
 -- Locks: the row of the history, then the unique key
 -- Rules: P3
 CREATE PROCEDURE turno.retry(IN p_job BIGINT)

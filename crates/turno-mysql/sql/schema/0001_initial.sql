@@ -1,8 +1,10 @@
 -- What is stored where. Every statement can be run again, since MySQL and MariaDB commit each of them.
 --
--- turno.job           every unfinished job, and nothing else: what a claim reads stays small. Its indexes are one for each thing
---                     that is ever looked for: the best ready job, the next due one, the next lease to end, the jobs of one
---                     token, the holder of a unique key. What is not looked for stands at their NULL end.
+-- turno.job           every unfinished job, and nothing else: what a claim reads stays small. Its indexes are for what is ever
+--                     looked for: the best ready job and the next due one in one, the next lease to end, the jobs of one token.
+-- turno.unique_key    which unfinished job has a unique key; lives as long as the job is unfinished. An index of turno.job would
+--                     hold a record of every job without a key, too, and who waits for a key would stop those. job_id is 0 only
+--                     inside the transaction that takes the key.
 -- turno.finished_job  how a job ended, with its last attempt. A receipt is such a row without payload and result.
 -- turno.attempt       ended attempts that did not end their job.
 -- turno.enqueue_key   which job an idempotency key stands for; lives as long as the job's record. No unique index can span job
@@ -46,10 +48,9 @@ CREATE TABLE IF NOT EXISTS turno.queue (
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 INSERT IGNORE INTO turno.queue (queue, description) VALUES ('', 'defaults of this installation');
 
--- Two columns are generated: rank of a ready job and due time of a scheduled one, NULL for all others, so that an index
--- reads no row of another state. They are stored, eight bytes each, since indexes on virtual columns cost purge dearly.
--- The unique key comes first in its index: looking for a duplicate, MariaDB also locks the next record, which must not be that of
--- a job without a key.
+-- One column is generated: where a job stands among those of its queue and state, which is its due time while it is scheduled
+-- and its rank otherwise. One index then serves claims and promotions, and no scan of it meets a row of another state. It is
+-- stored, eight bytes, since indexes on virtual columns cost purge dearly.
 CREATE TABLE IF NOT EXISTS turno.job (
     id                   BIGINT NOT NULL AUTO_INCREMENT,
     priority             INT NOT NULL DEFAULT 0,
@@ -75,14 +76,11 @@ CREATE TABLE IF NOT EXISTS turno.job (
     unique_key           VARBINARY(512),
     worker               VARBINARY(200),
     payload              LONGTEXT NOT NULL,
-    ready_rank           BIGINT GENERATED ALWAYS AS (IF(state = 'ready', `rank`, NULL)) STORED,
-    due_at               BIGINT GENERATED ALWAYS AS (IF(state = 'scheduled', run_at, NULL)) STORED,
+    place                BIGINT GENERATED ALWAYS AS (IF(state = 'scheduled', run_at, `rank`)) STORED,
     PRIMARY KEY (id),
-    KEY job_ready (queue, ready_rank, id),
-    KEY job_due (queue, due_at, id),
+    KEY job_place (queue, state, place, id),
     KEY job_lease (lease_until, id),
     KEY job_token (token),
-    UNIQUE KEY job_unique (unique_key, queue),
     CONSTRAINT job_state CHECK (state IN ('scheduled', 'ready', 'running')),
     CONSTRAINT job_running CHECK ((state = 'running') = (token IS NOT NULL) AND (state = 'running') = (lease_until IS NOT NULL)
         AND (state = 'running') = (claimed_at IS NOT NULL) AND (state = 'running') = (run_until IS NOT NULL)),
@@ -98,6 +96,13 @@ CREATE TABLE IF NOT EXISTS turno.job (
     CONSTRAINT job_max_run CHECK (max_run_ms BETWEEN 1 AND 31536000000),
     CONSTRAINT job_run_at CHECK (run_at BETWEEN 0 AND 253402300799999999)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin ROW_FORMAT = DYNAMIC;
+
+CREATE TABLE IF NOT EXISTS turno.unique_key (
+    queue   VARBINARY(200) NOT NULL,
+    `key`   VARBINARY(512) NOT NULL,
+    job_id  BIGINT NOT NULL,
+    PRIMARY KEY (queue, `key`)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 CREATE TABLE IF NOT EXISTS turno.finished_job (
     id            BIGINT NOT NULL,
