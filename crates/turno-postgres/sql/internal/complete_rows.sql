@@ -1,14 +1,14 @@
 -- complete_rows: moves jobs whose proofs are current from the hot table to the history, as the queue's retention says. One statement
 -- finds, locks and removes them: its plan is pinned to the job's key joined to the proofs by a hash, since a plan that was made while
 -- the table was empty reads all of it later.
--- Takes: proofs as three arrays; results. Returns: the places of the proofs that were current, and how many jobs were recorded.
+-- Takes: proofs as three arrays; results. Returns: the places of the proofs that were current, and the jobs of which nothing was recorded.
 -- Raises: nothing
 -- Transaction: joins the caller's
 -- Writes: job, finished_job
 -- Locks: job rows in id order
 -- Rules: S1, O2, O5, P7, P8
 CREATE OR REPLACE FUNCTION turno.complete_rows(
-    p_jobs bigint[], p_attempts bigint[], p_tokens uuid[], p_results text[], OUT done bigint[], OUT kept bigint)
+    p_jobs bigint[], p_attempts bigint[], p_tokens uuid[], p_results text[], OUT done bigint[], OUT unkept bigint[])
 LANGUAGE plpgsql
 SET enable_nestloop = off SET enable_mergejoin = off
 AS $$
@@ -39,7 +39,6 @@ BEGIN
         SELECT e.id, e.queue, e.kind, 'succeeded', CASE WHEN e.whole THEN e.payload END, CASE WHEN e.whole THEN p_results[e.place] END,
             e.priority, e.attempt, e.failures, e.max_attempts, e.max_run_ms, e.unique_key, e.operation_id, 'complete', e.token_hash,
             false, e.worker, e.claimed_at, e.started_at, e.run_at, e.first_due_at, e.created_at, v_now
-        FROM ended e WHERE e.receipt
-        RETURNING id)
-    SELECT (SELECT array_agg(g.place) FROM gone g), (SELECT count(*) FROM kept) INTO done, kept;
+        FROM ended e WHERE e.receipt)
+    SELECT array_agg(e.place), array_agg(e.id) FILTER (WHERE NOT e.receipt) INTO done, unkept FROM ended e;
 END $$;

@@ -16,13 +16,12 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_done   bigint[];
-    v_kept   bigint;
+    v_unkept bigint[];
 BEGIN
     PERFORM turno.settle_check(p_jobs, p_attempts, p_tokens);
-    SELECT r.done, r.kept INTO v_done, v_kept FROM turno.complete_rows(p_jobs, p_attempts, p_tokens, p_results) r;
-    IF v_kept < cardinality(v_done) THEN
-        PERFORM turno.forget_rows(ARRAY(SELECT p_jobs[d.place] FROM unnest(v_done) AS d (place)
-                                        WHERE NOT EXISTS (SELECT FROM turno.finished_job f WHERE f.id = p_jobs[d.place])));
+    SELECT r.done, r.unkept INTO v_done, v_unkept FROM turno.complete_rows(p_jobs, p_attempts, p_tokens, p_results) r;
+    IF v_unkept IS NOT NULL THEN
+        PERFORM turno.forget_rows(v_unkept);
     END IF;
     IF cardinality(v_done) = cardinality(p_jobs) THEN
         RETURN QUERY SELECT r.place, r.id, 'done', 'succeeded', NULL::timestamptz, NULL::text
