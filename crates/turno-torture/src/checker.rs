@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use turno::{BoxedBackend, JobFilter, JobId, JobRecord, Result, State, Verb, limits};
 
 use crate::memory::{Blocks, Ended, KEPT_FOR};
-use crate::protocol::Answer;
 use crate::run::{Late, Run};
 use crate::story::Story;
 
@@ -269,18 +268,11 @@ async fn check_again(run: &Run, id: JobId, partial: bool) -> Result<()> {
 
 /// Whether nothing more has to come of an attempt that stood still and returned.
 async fn is_resolved(run: &Run, late: &Late) -> Result<bool> {
-    if run.was_ended(&late.worker) || was_refused(run, late) {
+    if run.was_ended(&late.worker) || run.model().was_refused(late) {
         return Ok(true);
     }
     Ok(late.since.elapsed() > KEPT_FOR
         && how_it_ended(run, late).await?.is_some_and(|verb| verb != Verb::Expire))
-}
-
-fn was_refused(run: &Run, late: &Late) -> bool {
-    run.model().told.get(&late.job).is_some_and(|told| {
-        let mut of_it = told.iter().filter(|told| told.attempt == late.attempt && !told.rogue);
-        of_it.any(|told| matches!(told.status, Answer::Refused | Answer::Gone))
-    })
 }
 
 async fn how_it_ended(run: &Run, late: &Late) -> Result<Option<Verb>> {
@@ -294,7 +286,7 @@ pub(crate) async fn late_results(run: &Run) -> Result<Vec<String>> {
     let late = run.model().late.clone();
     let mut missing = Vec::new();
     for late in late {
-        if run.was_ended(&late.worker) || was_refused(run, &late) {
+        if run.was_ended(&late.worker) || run.model().was_refused(&late) {
             continue;
         }
         if how_it_ended(run, &late).await? == Some(Verb::Expire) {

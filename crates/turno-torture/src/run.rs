@@ -79,9 +79,24 @@ impl Model {
         jobs.filter(|job| !self.open.contains(job) && !self.ended.contains(*job)).collect()
     }
 
+    /// Whether the late result has been refused.
+    pub(crate) fn was_refused(&self, late: &Late) -> bool {
+        Model::has_refused(&self.told, late)
+    }
+
+    fn has_refused(told: &HashMap<i64, Vec<Told>>, late: &Late) -> bool {
+        use crate::protocol::Answer;
+        told.get(&late.job).is_some_and(|told| {
+            let mut of_it = told.iter().filter(|told| told.attempt == late.attempt && !told.rogue);
+            of_it.any(|told| matches!(told.status, Answer::Refused | Answer::Gone))
+        })
+    }
+
     /// Forgets a job but for the sum of what has ended.
     pub(crate) fn forget(&mut self, job: JobId) {
         self.ended.set_aside(job);
+        // A refusal that came a moment ago must not be missed later.
+        self.late.retain(|late| late.job != job.0 || !Model::has_refused(&self.told, late));
         self.told.remove(&job.0);
         self.told_late.remove(&job);
         self.struck.remove(&job.0);
@@ -347,5 +362,45 @@ impl Run {
         if model.ended.contains(JobId(job)) {
             model.told_late.insert(JobId(job));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use turno::Verb;
+
+    use super::*;
+    use crate::protocol::Answer;
+
+    #[test]
+    fn forgetting_a_job_takes_late_results_with_it_that_were_refused_and_no_others() {
+        let mut model = Model::default();
+        let late = |attempt| Late { job: 1, attempt, worker: "w".into(), since: Instant::now() };
+        model.late = vec![late(1), late(2)];
+        let worker = "w".to_owned();
+        let told = Told {
+            attempt: 1,
+            verb: Verb::Complete,
+            status: Answer::Refused,
+            state: None,
+            worker,
+            rogue: false,
+        };
+        model.told.insert(1, vec![told]);
+        assert!(model.was_refused(&late(1)) && !model.was_refused(&late(2)));
+        model.forget(JobId(1));
+        assert_eq!(model.late.iter().map(|late| late.attempt).collect::<Vec<_>>(), [2]);
+        assert!(model.told.is_empty());
+    }
+
+    #[test]
+    fn overlapping_excuses_are_one() {
+        let mut excuses = Excuses::default();
+        let at = |s| OffsetDateTime::UNIX_EPOCH + time::Duration::seconds(s);
+        for (since, until) in [(1, 3), (2, 5), (9, 10)] {
+            excuses.add(at(since), at(until));
+        }
+        assert_eq!(excuses.0, [(at(1), at(5)), (at(9), at(10))]);
+        assert!(excuses.cover(at(4), at(6)) && !excuses.cover(at(6), at(8)));
     }
 }

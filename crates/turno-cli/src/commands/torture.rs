@@ -24,11 +24,15 @@ terminate (sessions ended, no connection left), clock (one worker an hour
 ahead; needs libfaketime), slow (delays, a black hole), hold (transactions
 left open). What a database cannot have done to it is reported as not run.
 
+Workers reach a server through a proxy that reads what passes, so without TLS.
+The URL's user locks rows of turno's tables and ends sessions.
+
 Exit status 1 if any check failed: then the seed, the job's whole story and
 the command that repeats the run are printed.
 
-Example:
-  turno torture --db postgres://app@db/scratch --seconds 60 --seed 7";
+Examples:
+  turno torture --db postgres://app@db/scratch --seconds 60 --seed 7
+  turno torture --own-server=mariadb";
 
 /// Options of `turno torture`.
 #[derive(Debug, clap::Args)]
