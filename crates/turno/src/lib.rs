@@ -87,3 +87,6 @@ pub use turno_postgres as postgres;
 /// SQLite: its backend, and operations in a transaction of your own.
 #[cfg(feature = "sqlite")]
 pub use turno_sqlite as sqlite;
+/// SQL Server: its backend, and operations in a transaction of your own.
+#[cfg(feature = "sqlserver")]
+pub use turno_sqlserver as sqlserver;

@@ -11,6 +11,6 @@ RETURN
     SELECT TOP (1) q.queue, q.description, q.paused_at, q.aging_ms, q.max_attempts, q.max_run_ms, q.retry_base_ms, q.retry_cap_ms,
            q.max_attempts_limit, q.max_run_limit_ms, q.run_at_horizon_ms, q.keep_succeeded_ms, q.keep_cancelled_ms, q.keep_dead_ms,
            q.receipts_ms, COALESCE(q.aging_ms * 1000, 4503599627370496) AS step
-    FROM turno.queue q WITH (FORCESEEK)
+    FROM turno.queue q
     WHERE q.queue IN (@queue, 0x)
     ORDER BY q.queue DESC;

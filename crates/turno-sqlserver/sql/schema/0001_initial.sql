@@ -15,7 +15,8 @@
 -- names here. The headers of the routines call them job and refused all the same.
 --
 -- Names and keys are the bytes of their nvarchar (UTF-16, little end first): every collation of this server calls N'a' and N'a '
--- equal, and UTF-8 came only with 2019. CONVERT(nvarchar(200), queue) shows them. Instants are datetime2(6) in UTC.
+-- equal, and UTF-8 came only with 2019. CONVERT(nvarchar(200), queue) shows them. Comparing bytes, the server fills the shorter up with
+-- zeros; NUL is in no name and no key, so that makes no two of them equal. Instants are datetime2(6) in UTC.
 --
 -- Every number that a claim or a settle computes with is bounded by a CHECK, so that no content of a row can make a statement
 -- that touches other rows fail (rule C6). State and other words of our own are varchar with a binary collation, so that a

@@ -24,6 +24,7 @@ pub enum Cell {
 
 /// What the server does with one request.
 #[derive(Clone)]
+#[allow(dead_code, reason = "each test binary uses another part")]
 pub enum Reply {
     /// A result set: names of columns, rows.
     Rows(Vec<&'static str>, Vec<Vec<Cell>>),
@@ -44,6 +45,7 @@ pub enum Reply {
 type Script = dyn FnMut(&str) -> Reply + Send;
 
 /// A fake server. It ends with the test's runtime.
+#[allow(dead_code, reason = "each test binary uses another part")]
 pub struct Fake {
     address: SocketAddr,
     pub seen: Arc<Mutex<Vec<String>>>,
