@@ -12,6 +12,8 @@ mod mysql_load;
 mod postgres;
 mod postgres_load;
 mod sqlite;
+#[cfg(feature = "sqlserver")]
+mod sqlserver;
 
 use std::time::Duration;
 
@@ -105,6 +107,9 @@ pub async fn connect(url: &str, engine: Engine) -> Result<Box<dyn Floor>> {
         Engine::Postgres => Ok(Box::new(postgres::PostgresFloor::connect(url).await?)),
         Engine::Mysql | Engine::Mariadb => Ok(Box::new(mysql::MysqlFloor::connect(url).await?)),
         Engine::Sqlite => Ok(Box::new(sqlite::SqliteFloor::connect(url).await?)),
+        #[cfg(feature = "sqlserver")]
+        Engine::Sqlserver => Ok(Box::new(sqlserver::SqlServerFloor::connect(url).await?)),
+        #[allow(unreachable_patterns, reason = "an engine may be left out of the build")]
         other => {
             let message = format!("there is no benchmark for {other} yet");
             Err(Error::new(ErrorKind::InvalidArgument, message))

@@ -48,6 +48,11 @@ impl SqlServerOptions {
 }
 
 impl SqlServerOptions {
+    /// The schema of the installation.
+    pub fn schema_name(&self) -> &str {
+        &self.schema
+    }
+
     /// A connection of the caller's own to this server, for [`SettlingTransaction`](crate::SettlingTransaction) and its kind.
     ///
     /// Errors: `Unavailable`, `PermissionDenied`, `NotFound` for the database.
