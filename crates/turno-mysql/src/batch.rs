@@ -85,11 +85,15 @@ pub(crate) fn enqueue_call(job: &NewJob) -> Call {
         job.unique_key.as_deref().into(),
         job.idempotency_key.as_deref().into(),
     ]);
-    let sql = match job.priority {
+    Call { sql: enqueue_sql(job).into(), params }
+}
+
+/// The text of that call.
+pub(crate) fn enqueue_sql(job: &NewJob) -> &'static str {
+    match job.priority {
         None => "CALL turno.enqueue(?, ?, ?, ?, ?, ?, ?, ?)",
         Some(_) => "CALL turno.enqueue_prioritized(?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    };
-    Call { sql: sql.into(), params }
+    }
 }
 
 /// Calls of enqueue_many for these jobs, and for each of them the places of its rows in the request.

@@ -17,6 +17,8 @@ mod files;
 mod migrate;
 mod options;
 mod rows;
+#[cfg(feature = "sqlx")]
+mod sqlx;
 mod transaction;
 
 pub use backend::MysqlBackend;

@@ -116,6 +116,9 @@ async fn apply(connection: &mut Conn, schema: &str, new: &[&File], changed: &[&F
     for statement in grants_sql(schema) {
         run(connection, &statement).await?;
     }
+    for statement in revokes_sql(connection, schema).await? {
+        run(connection, &statement).await?;
+    }
     let done = format!("UPDATE {schema}.meta SET version = GREATEST(version, {VERSION}), migrating = FALSE");
     run(connection, &done).await
 }
@@ -181,13 +184,38 @@ fn grants_sql(schema: &str) -> Vec<String> {
     for (name, parts) in COMBINED {
         sql.extend(parts.iter().map(|role| format!("GRANT {schema}_{role} TO {schema}_{name}")));
     }
-    for line in files::GRANTS.lines().filter(|line| !line.starts_with('#')) {
-        let mut words = line.split_whitespace();
-        let Some(routine) = words.next() else { continue };
-        let roles = words.map(|role| format!("{schema}_{role}")).collect::<Vec<_>>().join(", ");
+    for (routine, roles) in grants() {
+        let roles = roles.iter().map(|role| format!("{schema}_{role}")).collect::<Vec<_>>().join(", ");
         sql.push(format!("GRANT EXECUTE ON PROCEDURE {schema}.`{routine}` TO {roles}"));
     }
     sql
+}
+
+/// The lines of the grants: a routine, and who may call it.
+fn grants() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    files::GRANTS.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
+        let mut words = line.split_whitespace();
+        words.next().map(|routine| (routine, words.collect()))
+    })
+}
+
+/// Rights that our roles hold and the grants no longer give. Only these are taken back, so that nobody is without rights for
+/// a moment.
+async fn revokes_sql(connection: &mut Conn, schema: &str) -> Result<Vec<String>> {
+    let held = "SELECT User, Routine_name FROM mysql.procs_priv WHERE Db = ? AND Routine_type = 'PROCEDURE'";
+    let held: Vec<(String, String)> = match connection.exec(held, (schema,)).await.map_err(from_call) {
+        // Who may not look has a database administrator who grants and revokes.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return Ok(Vec::new()),
+        held => held?,
+    };
+    let given: Vec<(&str, Vec<&str>)> = grants().collect();
+    let surplus = |(user, routine): &(String, String)| {
+        let role = user.strip_prefix(schema)?.strip_prefix('_')?;
+        let may = given.iter().any(|(name, roles)| name == routine && roles.contains(&role));
+        (ROLES.contains(&role) && !may)
+            .then(|| format!("REVOKE EXECUTE ON PROCEDURE {schema}.`{routine}` FROM {user}"))
+    };
+    Ok(held.iter().filter_map(surplus).collect())
 }
 
 async fn run(connection: &mut Conn, sql: &str) -> Result<()> {

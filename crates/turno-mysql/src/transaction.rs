@@ -13,6 +13,9 @@ use crate::call::exec;
 use crate::error::in_transaction;
 use crate::{MysqlBackend, rows};
 
+/// The text of a completion in the caller's transaction.
+pub(crate) const COMPLETE_SQL: &str = "CALL turno.complete(?, ?, ?, ?, ?)";
+
 impl MysqlBackend {
     /// Enqueues inside the caller's transaction: the job exists if and when that commits (rule E1).
     ///
@@ -50,7 +53,7 @@ impl MysqlBackend {
             completion.result.as_deref().into(),
             worker.into(),
         ];
-        self.settle_in(transaction, "CALL turno.complete(?, ?, ?, ?, ?)", params).await
+        self.settle_in(transaction, COMPLETE_SQL, params).await
     }
 
     /// Fails inside the caller's transaction; see [`complete_in`](MysqlBackend::complete_in).

@@ -9,7 +9,13 @@ mod deadlocks;
 mod isolation;
 #[path = "server/migrate.rs"]
 mod migrate;
+#[path = "server/plans.rs"]
+mod plans;
 #[path = "server/roles.rs"]
 mod roles;
+#[path = "server/sqlx.rs"]
+mod sqlx_transactions;
+#[path = "server/tls.rs"]
+mod tls;
 #[path = "server/transactions.rs"]
 mod transactions;

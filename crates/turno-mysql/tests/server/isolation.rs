@@ -47,6 +47,29 @@ async fn a_stale_completion_in_an_open_transaction_blocks_no_enqueue() {
     }
 }
 
+/// Rules E1, E5: who waits for a unique key, or holds one, is in nobody's way who has none.
+#[tokio::test]
+async fn a_unique_key_in_an_open_transaction_blocks_no_job_without_one() {
+    for server in servers() {
+        let rig = MysqlRig::on(&server).await;
+        let keyed = |key: &str| NewJob::new("q", "k", "1").unique_key(key);
+        rig.mysql().enqueue(&[keyed("taken")]).await.expect("enqueue");
+        for level in ["REPEATABLE READ", "READ COMMITTED"] {
+            let mut session = begun(&rig, level).await;
+            for (key, created) in [("taken", false), ("new", true)] {
+                let answer = rig.mysql().enqueue_in(&mut session, &keyed(key)).await.expect("enqueue_in");
+                assert_eq!(answer.created, created, "{server} {level} {key}");
+            }
+            for jobs in [1, 3] {
+                let new = vec![NewJob::new("q", "k", "1"); jobs];
+                let enqueue = tokio::time::timeout(PATIENCE, rig.mysql().enqueue(&new));
+                enqueue.await.expect("no enqueue waits").expect("enqueue");
+            }
+            session.query_drop("ROLLBACK").await.expect("the end");
+        }
+    }
+}
+
 /// Rules P1, P4.
 #[tokio::test]
 async fn asking_for_an_absent_job_in_an_open_transaction_blocks_no_enqueue() {

@@ -24,6 +24,38 @@ async fn a_check_changes_nothing_and_a_repeat_has_nothing_to_do() {
     }
 }
 
+/// Rule X2: a right that grants.txt no longer gives is taken back, and one that an administrator gave to somebody else stays.
+#[tokio::test]
+async fn a_migration_takes_back_what_a_role_shall_not_have() {
+    for server in servers() {
+        let rig = MysqlRig::on(&server).await;
+        let mut owner = rig.session().await;
+        for sql in [
+            "GRANT EXECUTE ON PROCEDURE turno.claim TO turno_viewer",
+            "CREATE ROLE turno_more",
+            "GRANT EXECUTE ON PROCEDURE turno.claim TO turno_more",
+        ] {
+            owner.query_drop(rig.sql(sql)).await.expect("a right too many");
+        }
+        rig.mysql().migrate(false).await.expect("a migration");
+        let sql = "SELECT User FROM mysql.procs_priv WHERE Db = 'turno' AND Routine_name = 'claim' AND User <> 'root' ORDER BY User";
+        let holders: Vec<String> = owner.query(rig.sql(sql)).await.expect("the holders");
+        let expected = [rig.sql("turno_more"), rig.sql("turno_worker")];
+        owner.query_drop(rig.sql("DROP ROLE turno_more")).await.expect("it goes");
+        assert_eq!(holders, expected, "{server}");
+    }
+}
+
+/// A queue that nobody has named is the installation's defaults, and is there from the first day.
+#[tokio::test]
+async fn a_new_installation_lists_its_defaults() {
+    for server in servers() {
+        let rig = MysqlRig::on(&server).await;
+        let queues = rig.mysql().queue_list().await.expect("queues");
+        assert_eq!(queues.iter().map(|queue| queue.queue.as_deref()).collect::<Vec<_>>(), [None], "{server}");
+    }
+}
+
 /// A migration that was cut off is done again from where it stopped.
 #[tokio::test]
 async fn a_migration_that_was_cut_off_can_be_repeated() {
