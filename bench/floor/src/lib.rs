@@ -92,6 +92,9 @@ pub trait Floor: Send + Sync {
     /// The process ids of the server's sessions, if they run on this machine.
     async fn server_processes(&self) -> Result<Vec<u32>>;
 
+    /// Does now what the engine would else do in the middle of what is measured: vacuum, statistics, checkpoint, purge.
+    async fn sweep(&self) -> Result<()>;
+
     /// Removes the rows of all queues of benchmarks from turno's tables, and sweeps up behind them.
     async fn clear(&self) -> Result<()>;
 

@@ -179,6 +179,10 @@ impl Floor for MysqlFloor {
         Ok(Vec::new())
     }
 
+    async fn sweep(&self) -> Result<()> {
+        self.wait_for_purge().await
+    }
+
     async fn clear(&self) -> Result<()> {
         for table in ["job", "unique_key", "attempt", "finished_job", "enqueue_key", "refused", "queue"] {
             let delete = self.text(sql::CLEAR).replace("{table}", table);
@@ -190,7 +194,7 @@ impl Floor for MysqlFloor {
                 }
             }
         }
-        self.wait_for_purge().await
+        self.sweep().await
     }
 
     async fn remove(self: Box<Self>) -> Result<()> {

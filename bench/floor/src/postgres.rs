@@ -162,6 +162,10 @@ impl Floor for PostgresFloor {
 
     async fn clear(&self) -> Result<()> {
         self.client.batch_execute(&self.text(sql::CLEAR)).await.map_err(failed)?;
+        self.sweep().await
+    }
+
+    async fn sweep(&self) -> Result<()> {
         // A vacuum cannot run in a transaction, and several statements in one message are one.
         for table in ["job", "finished_job", "attempt"] {
             let vacuum = format!("VACUUM (ANALYZE) {}.{table}", self.options.schema_name());

@@ -160,6 +160,12 @@ impl Floor for SqliteFloor {
         Ok(Vec::new())
     }
 
+    async fn sweep(&self) -> Result<()> {
+        let path = self.database.clone();
+        let sweep = "PRAGMA wal_checkpoint(PASSIVE); ANALYZE";
+        blocking(move || open(&path)?.execute_batch(sweep).map_err(failed)).await
+    }
+
     async fn clear(&self) -> Result<()> {
         let path = self.database.clone();
         blocking(move || {
