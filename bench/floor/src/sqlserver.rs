@@ -177,6 +177,10 @@ impl Floor for SqlServerFloor {
         Ok(Vec::new())
     }
 
+    async fn sweep(&self) -> Result<()> {
+        self.run("CHECKPOINT").await
+    }
+
     async fn clear(&self) -> Result<()> {
         let turno = format!("{}.", self.options.schema_name());
         for table in ["unfinished_job", "attempt", "finished_job", "enqueue_key", "refused_result", "queue"] {
