@@ -11,10 +11,12 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
 AS $$
 DECLARE
-    v_now timestamptz := clock_timestamp();
+    v_now timestamptz;
     v_job turno.job;
 BEGIN
     SELECT j.* INTO v_job FROM turno.job j WHERE j.id = p_job FOR UPDATE;
+    -- Only now: it may have waited for a claim, whose attempt must not end before it began.
+    v_now := clock_timestamp();
     IF NOT FOUND THEN
         answer := 'too_late';
         state := turno.ended_as(p_job);

@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use turno_conformance::Rig;
-use turno_contract::{Backend, Beat, ClaimRequest, Completion, NewJob, SettledStatus};
+use turno_contract::{Backend, Beat, CancelAnswer, ClaimRequest, Completion, NewJob, SettledStatus};
 use turno_postgres::PostgresBackend;
 
-use crate::rig::PostgresRig;
+use crate::rig::{PostgresRig, session};
 
 /// A backend on a database whose default isolation is this.
 async fn backend_at(isolation: &str) -> (PostgresRig, Arc<PostgresBackend>) {
@@ -88,4 +88,33 @@ async fn twenty_enqueues_of_one_key_give_one_job_at_any_isolation() {
         assert_eq!((created, ids.len()), (2, 2), "{isolation}");
         assert_eq!(rig.scalar("SELECT count(*) FROM turno.job").await, Some(2), "{isolation}");
     }
+}
+
+/// Rules P2, F7. A forced cancel that had to wait for a claim ends the attempt after the claim, not before it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revoke_that_waited_for_a_claim_ends_after_it() {
+    let rig = PostgresRig::new().await;
+    let backend = rig.backend();
+    let job = backend.enqueue(&[NewJob::new("q", "k", "1")]).await.unwrap()[0].id;
+    // A claim in slow motion: it holds the row, and takes its time once the cancel waits for it.
+    let claim = session(&rig.url()).await;
+    claim.batch_execute("BEGIN; SELECT id FROM turno.job FOR UPDATE").await.unwrap();
+    let cancel =
+        tokio::spawn(async move { rig.backend().cancel(job, true).await.map(|answer| (answer, rig)) });
+    let waiting = "SELECT count(*) FROM pg_stat_activity
+                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let give_up_at = Instant::now() + Duration::from_secs(60);
+    while claim.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+        assert!(Instant::now() < give_up_at, "the cancel waits for the row");
+    }
+    let running =
+        "UPDATE turno.job SET state = 'running', attempt = 1, token = gen_random_uuid(), worker = 'w',
+                       claimed_at = clock_timestamp(), lease_until = clock_timestamp() + interval '1 minute',
+                       run_until = clock_timestamp() + interval '1 hour'";
+    claim.batch_execute(&format!("{running}; COMMIT")).await.unwrap();
+    let (answer, _rig) = cancel.await.unwrap().unwrap();
+    assert_eq!(answer, CancelAnswer::Cancelled);
+    let attempts = backend.attempts(job).await.unwrap();
+    assert_eq!(attempts.len(), 1);
+    assert!(attempts[0].ended_at >= attempts[0].claimed_at, "{:?}", attempts[0]);
 }
