@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use time::OffsetDateTime;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use turno::{Engine, Error, ErrorKind, Keep, NewJob, Result, SettingsChange, Token, limits};
 
@@ -209,12 +210,22 @@ async fn start_workload(run: &Arc<Run>, field: &Field, url: &str, tasks: &mut Jo
     Ok(())
 }
 
-/// Until the time is over, a violation ends it early, or somebody presses Ctrl-C.
+/// Until the time is over, a violation ends it early, or somebody wants it to end: then everything that was started is
+/// still taken down.
 async fn wait_for_the_end(run: &Run) {
     let end = run.active() + Duration::from_secs(run.options.seconds);
     tokio::select! {
         () = run.wait_until_or_calm(end) => {}
         _ = tokio::signal::ctrl_c() => {}
+        () = terminated() => {}
+    }
+}
+
+async fn terminated() {
+    match signal(SignalKind::terminate()) {
+        // It answers nothing only if the runtime goes away, and this with it.
+        Ok(mut signals) => drop(signals.recv().await),
+        Err(_) => std::future::pending().await,
     }
 }
 

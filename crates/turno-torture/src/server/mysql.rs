@@ -43,6 +43,7 @@ impl Programs {
     }
 
     pub(super) async fn prepare(&self, folder: &Path) -> Result<()> {
+        fs::create_dir(folder.join("tmp")).map_err(|error| failed("a folder for the server", error))?;
         let mut install = match self.engine {
             Engine::Mariadb => {
                 let mut install = self.command("usr/bin/mariadb-install-db", folder);
@@ -109,6 +110,8 @@ impl Programs {
         };
         let usr = self.root.join("usr");
         command.arg("--no-defaults").arg(format!("--datadir={}", folder.join("data").display()));
+        // A server that starts removes what it takes for its own in there, be it another one's.
+        command.arg(format!("--tmpdir={}", folder.join("tmp").display()));
         if is_elsewhere {
             command
                 .arg(format!("--basedir={}", usr.display()))
