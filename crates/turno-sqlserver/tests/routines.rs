@@ -184,3 +184,25 @@ fn a_filtered_index_is_asked_for_with_its_filter() {
         }
     }
 }
+
+/// What the crate's one-line calls pass must be what the operations take.
+#[test]
+fn every_call_from_rust_passes_what_its_operation_takes() {
+    let all = routines(&["operations"]);
+    let call = regex(r#""EXEC turno\.(\w+)([^"]*)""#);
+    let mut called = BTreeMap::new();
+    for entry in fs::read_dir(root().join("src")).expect("a folder") {
+        let text = fs::read_to_string(entry.expect("an entry").path()).expect("a text");
+        for found in call.captures_iter(&text) {
+            let given = found[2].matches("@P").count();
+            let expected: Vec<String> = (1..=given).map(|n| format!("@P{n}")).collect();
+            assert_eq!(found[2].trim(), expected.join(", "), "{}", &found[1]);
+            let operation = all.get(&found[1]).unwrap_or_else(|| panic!("there is no {}", &found[1]));
+            assert_eq!(given, operation.parameters.len(), "the call of {}", &found[1]);
+            called.insert(found[1].to_owned(), given);
+        }
+    }
+    // The rest is there for other languages.
+    let open: Vec<&String> = all.keys().filter(|name| !called.contains_key(*name)).collect();
+    assert_eq!(open, ["wait"], "operations that this crate never calls");
+}
