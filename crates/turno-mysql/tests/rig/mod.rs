@@ -66,7 +66,11 @@ impl MysqlRig {
         let url = format!("{server_url}?turno_schema={schema}");
         let backend = MysqlBackend::connect(&url).await.expect("the backend connects");
         backend.migrate(false).await.expect("the schema is installed");
-        let owner = Mutex::new(session(server_url).await);
+        let mut owner = session(server_url).await;
+        // Ageing the rows of one queue must not lock the first row of the next, which a case beside it is about to claim.
+        let isolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
+        owner.query_drop(isolation).await.expect("a level");
+        let owner = Mutex::new(owner);
         MysqlRig { server_url: server_url.to_owned(), schema, backend: Arc::new(backend), owner }
     }
 
