@@ -170,7 +170,7 @@ async fn lay_out(
     server: Option<OwnServer>,
     faults: &[Fault],
 ) -> Result<Arc<Field>> {
-    let proxied = run.database.backend.engine() != Engine::Sqlite;
+    let proxied = crate::engine::protocol(url).is_some();
     let mut slots = Vec::new();
     for index in 0..run.options.workers {
         let proxy = match proxied {

@@ -5,6 +5,8 @@
 mod mysql;
 mod postgres;
 mod sqlite;
+#[cfg(feature = "sqlserver")]
+mod sqlserver;
 
 use std::sync::Arc;
 
@@ -22,9 +24,22 @@ pub(crate) struct Database {
 
 #[derive(Clone)]
 enum Engine {
-    Postgres { backend: Arc<turno::postgres::PostgresBackend>, url: String },
-    Mysql { backend: Arc<turno::mysql::MysqlBackend>, url: String },
-    Sqlite { path: String },
+    Postgres {
+        backend: Arc<turno::postgres::PostgresBackend>,
+        url: String,
+    },
+    Mysql {
+        backend: Arc<turno::mysql::MysqlBackend>,
+        url: String,
+    },
+    Sqlite {
+        path: String,
+    },
+    #[cfg(feature = "sqlserver")]
+    Sqlserver {
+        backend: Arc<turno::sqlserver::SqlServerBackend>,
+        url: String,
+    },
 }
 
 impl Database {
@@ -44,6 +59,12 @@ impl Database {
             None if url.starts_with("sqlite:") => {
                 let backend = turno::connect(url).await?;
                 Ok(Database { backend, engine: Engine::Sqlite { path: sqlite::path(url) } })
+            }
+            #[cfg(feature = "sqlserver")]
+            None if url.starts_with("sqlserver:") || url.starts_with("mssql:") => {
+                let backend = Arc::new(turno::sqlserver::SqlServerBackend::connect(url).await?);
+                let engine = Engine::Sqlserver { backend: Arc::clone(&backend), url: url.to_owned() };
+                Ok(Database { backend, engine })
             }
             None => Err(Error::invalid("torture knows SQLite, PostgreSQL, MySQL and MariaDB")),
         }
@@ -65,6 +86,10 @@ impl Database {
                 mysql::complete_in(backend, url, worker, completion, hold).await
             }
             Engine::Sqlite { path } => sqlite::complete_in(path, worker, completion, hold).await,
+            #[cfg(feature = "sqlserver")]
+            Engine::Sqlserver { backend, url } => {
+                sqlserver::complete_in(backend, url, worker, completion, hold).await
+            }
         }
     }
 
@@ -74,6 +99,10 @@ impl Database {
             Engine::Postgres { url, .. } => postgres::hold_row(url, job).await.map(Held::Postgres),
             Engine::Mysql { url, .. } => mysql::hold_row(url, job).await.map(Box::new).map(Held::Mysql),
             Engine::Sqlite { path } => sqlite::hold(path).await.map(Held::Sqlite),
+            #[cfg(feature = "sqlserver")]
+            Engine::Sqlserver { url, .. } => {
+                sqlserver::hold_row(url, job).await.map(Box::new).map(Held::Sqlserver)
+            }
         }
     }
 
@@ -84,6 +113,8 @@ impl Database {
             Engine::Mysql { url, .. } => mysql::terminate(url, sessions).await,
             Engine::Postgres { url, .. } => postgres::terminate(url, application).await,
             Engine::Sqlite { .. } => Err(Error::invalid("SQLite has no sessions")),
+            #[cfg(feature = "sqlserver")]
+            Engine::Sqlserver { .. } => Err(Error::invalid("torture ends no sessions of SQL Server yet")),
         }
     }
 }
@@ -93,6 +124,8 @@ pub(crate) enum Held {
     Postgres(tokio_postgres::Client),
     Mysql(Box<mysql_async::Conn>),
     Sqlite(rusqlite::Connection),
+    #[cfg(feature = "sqlserver")]
+    Sqlserver(Box<turno::sqlserver::Connection>),
 }
 
 impl Held {
@@ -102,11 +135,13 @@ impl Held {
             Held::Postgres(client) => client.batch_execute("ROLLBACK").await.map_err(broken),
             Held::Mysql(mut connection) => connection.query_drop("ROLLBACK").await.map_err(broken),
             Held::Sqlite(connection) => connection.execute_batch("ROLLBACK").map_err(broken),
+            #[cfg(feature = "sqlserver")]
+            Held::Sqlserver(connection) => sqlserver::roll_back(*connection).await,
         }
     }
 }
 
-/// Which protocol the URL's server speaks; `None` if there is no server.
+/// Which protocol the URL's server speaks, of those that the proxy can read; `None` if there is no such server.
 pub(crate) fn protocol(url: &str) -> Option<Protocol> {
     match url.split_once(':')?.0 {
         "postgres" | "postgresql" => Some(Protocol::Postgres),
