@@ -8,7 +8,7 @@
 -- Rules: P1, P2
 CREATE PROCEDURE turno.cancel(IN p_job BIGINT, IN p_force BOOLEAN)
 BEGIN
-    DECLARE v_now BIGINT DEFAULT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
+    DECLARE v_now BIGINT;
     DECLARE v_own BOOLEAN;
     DECLARE v_state, v_ended, v_answer VARCHAR(9);
     DECLARE v_run_at BIGINT;
@@ -24,6 +24,8 @@ BEGIN
     END;
     CALL turno.begin_work(v_own);
     CALL turno.job_lock(p_job, v_state, v_ended);
+    -- Only now: it may have waited for a claim, whose attempt must not end before it began.
+    SET v_now = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
     IF v_state IS NULL THEN
         SET v_answer = 'too_late';
     ELSEIF v_state = 'running' AND NOT COALESCE(p_force, FALSE) THEN
