@@ -59,7 +59,16 @@ impl SqlServerRig {
         let backend = SqlServerBackend::connect(&url).await.expect("the backend connects");
         backend.migrate(false).await.expect("the schema is installed");
         let owner = Mutex::new(session(&url).await);
-        SqlServerRig { url, schema, backend: Arc::new(backend), owner }
+        let rig = SqlServerRig { url, schema, backend: Arc::new(backend), owner };
+        let versions = "SELECT is_read_committed_snapshot_on FROM sys.databases WHERE database_id = DB_ID()";
+        if rig.scalar(versions).await == Some(0) {
+            // A look at what an open transaction holds waits for its end.
+            println!(
+                "READ_COMMITTED_SNAPSHOT is off: add -- --skip commit_makes_it_visible --skip \
+                 effects_and_completion_commit_together"
+            );
+        }
+        rig
     }
 
     pub fn sqlserver(&self) -> &SqlServerBackend {
