@@ -203,12 +203,12 @@ impl Bench<'_> {
     }
 
     /// The settings of the workers that drain.
-    pub(super) fn worker(&self, backend: &BoxedBackend, queue: &str) -> WorkerBuilder<()> {
+    pub(super) fn worker(&self, backend: &BoxedBackend, queue: &str, prefetch: usize) -> WorkerBuilder<()> {
         let batch = self.args.batch as usize;
         Worker::builder(Arc::clone(backend))
             .queue(queue)
             .concurrency(batch)
-            .prefetch(self.args.prefetch.unwrap_or(PREFETCH_BATCHES * batch))
+            .prefetch(prefetch)
             .settle_batch(batch)
             .handler("noop", noop)
     }
@@ -236,8 +236,14 @@ impl Bench<'_> {
         Ok(after.iter().map(used).sum())
     }
 
-    /// Workers on this queue.
+    /// Workers on this queue, for as long as it takes.
     pub(super) async fn crew(&self, queue: &str, jobs: u64) -> anyhow::Result<Crew> {
+        let ahead = PREFETCH_BATCHES * self.args.batch as usize;
+        self.crew_ahead(queue, jobs, self.args.prefetch.unwrap_or(ahead)).await
+    }
+
+    /// Workers on this queue that claim so far ahead.
+    pub(super) async fn crew_ahead(&self, queue: &str, jobs: u64, prefetch: usize) -> anyhow::Result<Crew> {
         let backends = self.backends().await?;
         let until = Arc::new(Until {
             done: AtomicU64::new(0),
@@ -245,7 +251,7 @@ impl Bench<'_> {
             reached: Notify::new(),
             bar: self.bar("drain", jobs),
         });
-        let build = |backend| self.worker(backend, queue).hook(Listener(Arc::clone(&until))).build();
+        let build = |backend| self.worker(backend, queue, prefetch).hook(Listener(Arc::clone(&until))).build();
         let workers = backends.iter().map(build).collect::<turno::Result<Vec<Worker>>>()?;
         let handles = workers.iter().map(Worker::handle).collect();
         let (begun, cpu) = (Instant::now(), super::process::own_cpu());
