@@ -89,6 +89,8 @@ pub struct WorkerBuilder<S> {
     name: Option<String>,
     handlers: Handlers,
     state: Arc<S>,
+    #[cfg(feature = "prometheus")]
+    metrics: Vec<crate::prometheus::Metrics>,
     /// The first mistake, told by `build`, since the methods before it have no way to.
     mistake: Option<String>,
 }
@@ -105,6 +107,8 @@ impl WorkerBuilder<()> {
             name: None,
             handlers,
             state: Arc::new(()),
+            #[cfg(feature = "prometheus")]
+            metrics: Vec::new(),
             mistake: None,
         }
     }
@@ -122,6 +126,8 @@ impl WorkerBuilder<()> {
             name: self.name,
             handlers: self.handlers,
             state: Arc::new(state),
+            #[cfg(feature = "prometheus")]
+            metrics: self.metrics,
             mistake: self.mistake,
         }
     }
@@ -272,6 +278,14 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         self
     }
 
+    /// Counts and measures what this worker does. Several workers may share the same metrics.
+    #[cfg(feature = "prometheus")]
+    pub fn metrics(mut self, metrics: &crate::prometheus::Metrics) -> Self {
+        self.handlers.hooks.push(metrics.recorder());
+        self.metrics.push(metrics.clone());
+        self
+    }
+
     /// Checks everything. Errors with `InvalidArgument` that names the setting.
     pub fn build(mut self) -> Result<Worker> {
         self.fill_defaults();
@@ -286,6 +300,10 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
         check_times(&self.settings)?;
         let (sender, commands) = tokio::sync::mpsc::unbounded_channel();
         let handle = WorkerHandle { commands: sender, status: Arc::new(Status::default()) };
+        #[cfg(feature = "prometheus")]
+        for metrics in &self.metrics {
+            metrics.watch(handle.clone(), self.handlers.by_kind.keys(), &self.settings.queues);
+        }
         Ok(Worker {
             backend: self.backend,
             settings: self.settings,

@@ -110,6 +110,8 @@ pub enum Event<'a> {
         sent: usize,
         /// How long the call took.
         took: Duration,
+        /// How long after it was due it was sent.
+        late: Duration,
     },
     /// The reaper ended leases of whichever workers.
     Reaped {

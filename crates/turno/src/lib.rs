@@ -59,6 +59,13 @@ mod handler;
 mod hook;
 mod job_error;
 mod metrics;
+#[cfg(feature = "prometheus")]
+mod metrics_jobs;
+#[cfg(feature = "prometheus")]
+mod metrics_queues;
+#[cfg(feature = "prometheus")]
+#[path = "metrics_prometheus.rs"]
+pub mod prometheus;
 mod queue;
 mod report;
 mod retry;

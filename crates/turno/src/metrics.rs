@@ -9,6 +9,14 @@ macro_rules! counters {
         #[non_exhaustive]
         pub struct Metrics { $($(#[$meta])* pub $name: u64),+ }
 
+        #[cfg(feature = "prometheus")]
+        impl Metrics {
+            /// The sum of the counters of two workers.
+            pub(crate) fn plus(self, other: Metrics) -> Metrics {
+                Metrics { $($name: self.$name + other.$name),+ }
+            }
+        }
+
         #[derive(Debug, Default)]
         pub(crate) struct Counters { $(pub(crate) $name: Counter),+ }
 

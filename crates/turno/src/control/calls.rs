@@ -15,7 +15,7 @@ use turno_contract::{
 use super::claims::{Sent, WAIT_TTL};
 use super::held::{Lease, Verdict as VerdictState};
 use super::outbox::{Batch, Verdict};
-use super::{Control, Input};
+use super::{Control, Input, SentBeats};
 use crate::context::CancelCause;
 use crate::hook::Event;
 
@@ -59,7 +59,9 @@ impl Control {
         if self.beats.in_flight {
             return;
         }
+        let mut due_at = now;
         let beats = if now >= self.beats.next_at {
+            due_at = self.beats.next_at;
             self.beats.next_at = now + self.settings.heartbeat_every;
             self.beats.busy.clear();
             self.beats.started.clear();
@@ -76,20 +78,15 @@ impl Control {
         }
         self.beats.in_flight = true;
         let (backend, lease, beats) = (Arc::clone(&self.backend), self.settings.lease, Arc::new(beats));
-        let sent = Arc::clone(&beats);
+        let sent = SentBeats { beats: Arc::clone(&beats), due_at, sent_at: now };
         // Half a lease leaves time for one more try.
-        self.call(lease / 2, async move { backend.heartbeat(&sent, lease).await }, move |result| {
-            Input::Beaten { sent_at: now, beats, result }
+        self.call(lease / 2, async move { backend.heartbeat(&beats, lease).await }, move |result| {
+            Input::Beaten { sent, result }
         });
     }
 
-    pub(super) fn on_beaten(
-        &mut self,
-        sent_at: Instant,
-        beats: &[Beat],
-        result: Result<Vec<HeartbeatAnswer>>,
-        now: Instant,
-    ) {
+    pub(super) fn on_beaten(&mut self, sent: &SentBeats, result: Result<Vec<HeartbeatAnswer>>, now: Instant) {
+        let SentBeats { beats, due_at, sent_at } = sent;
         self.beats.in_flight = false;
         let answers = match result.and_then(|answers| same_length(answers, beats.len())) {
             Ok(answers) => answers,
@@ -104,13 +101,14 @@ impl Control {
         let mut held = 0;
         for (beat, answer) in beats.iter().zip(answers) {
             held += usize::from(matches!(answer, HeartbeatAnswer::Held { .. }));
-            self.on_beat(beat, answer, sent_at, now);
+            self.on_beat(beat, answer, *sent_at, now);
         }
         if !self.beats.busy.is_empty() {
             self.beats.busy_at = now + self.settings.heartbeat_every / 4;
         }
-        let took = now.saturating_duration_since(sent_at);
-        self.emit(Event::Heartbeat { held, sent: beats.len(), took });
+        let took = now.saturating_duration_since(*sent_at);
+        let late = sent_at.saturating_duration_since(*due_at);
+        self.emit(Event::Heartbeat { held, sent: beats.len(), took, late });
     }
 
     fn on_beat(&mut self, beat: &Beat, answer: HeartbeatAnswer, sent_at: Instant, now: Instant) {

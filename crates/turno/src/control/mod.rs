@@ -53,7 +53,7 @@ enum Input {
     Claimed { sent: Sent, result: Result<Claimed> },
     Held { sent: Sent, result: Result<Vec<ClaimedJob>> },
     Announced { result: Result<()> },
-    Beaten { sent_at: Instant, beats: Arc<Vec<Beat>>, result: Result<Vec<HeartbeatAnswer>> },
+    Beaten { sent: SentBeats, result: Result<Vec<HeartbeatAnswer>> },
     Completed { batch: Batch<Completion>, result: Result<Vec<Settled>> },
     Failed { batch: Batch<Failure>, result: Result<Vec<Settled>> },
     Released { batch: Batch<Release>, result: Result<Vec<Settled>> },
@@ -73,6 +73,13 @@ struct Beats {
     /// Buffered jobs that have started since the last heartbeat.
     started: Vec<Proof>,
     backoff: Backoff,
+}
+
+/// A heartbeat on its way.
+struct SentBeats {
+    beats: Arc<Vec<Beat>>,
+    due_at: Instant,
+    sent_at: Instant,
 }
 
 /// When the reaper, the promoter and the pruner run; one call at a time.
@@ -241,7 +248,7 @@ impl Control {
             Input::Claimed { sent, result } => self.on_claimed(sent, result, now),
             Input::Held { sent, result } => self.on_held(sent, result, now),
             Input::Announced { result } => self.on_announced(result, now),
-            Input::Beaten { sent_at, beats, result } => self.on_beaten(sent_at, &beats, result, now),
+            Input::Beaten { sent, result } => self.on_beaten(&sent, result, now),
             Input::Completed { batch, result } => self.on_settled(batch, result, now),
             Input::Failed { batch, result } => self.on_settled(batch, result, now),
             Input::Released { batch, result } => self.on_settled(batch, result, now),

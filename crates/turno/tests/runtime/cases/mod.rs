@@ -4,6 +4,7 @@ pub mod child;
 mod effects;
 mod failures;
 mod leases;
+mod metrics;
 mod pace;
 mod shutdown;
 mod typed;
@@ -36,6 +37,7 @@ pub fn all() -> Vec<Case> {
         shutdown::cases(),
         pace::cases(),
         effects::cases(),
+        metrics::cases(),
         child::cases(),
     ]
     .into_iter()

@@ -1,0 +1,216 @@
+//! The state of the queues as gauges, asked of the database when somebody scrapes. It refuses to ask more often than
+//! once a second however many scrape, to wait long for an answer, and to show numbers that are no longer true: while
+//! the database is away there are none.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
+use turno_contract::{Backend, QueueStats};
+
+/// Most queues that get labels of their own.
+const QUEUES_MAX: usize = 500;
+/// The history that counts as recent.
+const WINDOW: Duration = Duration::from_secs(300);
+/// A window that holds every record there is.
+const EVER: Duration = Duration::from_secs(3650 * 24 * 3600);
+/// How long an answer is good enough for the next scrape.
+const FRESH: Duration = Duration::from_secs(1);
+/// The same for the count of dead jobs, which reads more.
+const DEAD_FRESH: Duration = Duration::from_secs(60);
+/// How long the database has to answer: below the usual time limit of a scrape.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// What was last heard of the queues.
+#[derive(Debug, Default)]
+pub(crate) struct Queues {
+    seen: Mutex<Seen>,
+    /// One question at a time; the others wait for its answer.
+    asking: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// Only these, and always these; `None` for every queue there is.
+    only: Option<BTreeSet<String>>,
+    stats: Option<Vec<QueueStats>>,
+    stats_at: Option<Instant>,
+    dead: BTreeMap<String, u64>,
+    dead_at: Option<Instant>,
+    asked: bool,
+}
+
+impl Queues {
+    /// Shows these queues and no others, also before they have jobs.
+    pub(crate) fn only<'a>(&self, queues: impl IntoIterator<Item = &'a String>) {
+        self.seen().only.get_or_insert_default().extend(queues.into_iter().cloned());
+    }
+
+    /// Asks the database, unless the last answer is fresh.
+    pub(crate) async fn refresh(&self, backend: &dyn Backend) {
+        let _turn = self.asking.lock().await;
+        let is_fresh = |at: Option<Instant>, limit| at.is_some_and(|at| at.elapsed() < limit);
+        let (stats_fresh, dead_fresh) = {
+            let seen = self.seen();
+            (is_fresh(seen.stats_at, FRESH), is_fresh(seen.dead_at, DEAD_FRESH))
+        };
+        if !stats_fresh {
+            let stats = tokio::time::timeout(ANSWER_WITHIN, backend.stats(WINDOW)).await;
+            let stats = stats.ok().and_then(Result::ok);
+            let mut seen = self.seen();
+            seen.asked = true;
+            seen.stats_at = stats.is_some().then(Instant::now);
+            seen.stats = stats;
+        }
+        if !dead_fresh
+            && self.seen().stats.is_some()
+            && let Ok(Ok(stats)) = tokio::time::timeout(ANSWER_WITHIN, backend.stats(EVER)).await
+        {
+            let mut seen = self.seen();
+            seen.dead = stats.into_iter().map(|stats| (stats.queue, stats.dead.n)).collect();
+            seen.dead_at = Some(Instant::now());
+        }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seen {
+    /// What is shown: oldest due job first, so that what is left out beyond the limit matters least.
+    fn shown(&self) -> (Vec<QueueStats>, usize) {
+        let mut stats: Vec<QueueStats> = self.stats.clone().unwrap_or_default();
+        if let Some(only) = &self.only {
+            stats.retain(|stats| only.contains(&stats.queue));
+            let missing = only.iter().filter(|queue| !stats.iter().any(|stats| stats.queue == **queue));
+            let missing: Vec<QueueStats> = missing.map(|queue| empty(queue)).collect();
+            stats.extend(missing.into_iter().filter(|_| self.stats.is_some()));
+        }
+        stats.sort_by(|a, b| b.oldest_due_age.cmp(&a.oldest_due_age).then_with(|| a.queue.cmp(&b.queue)));
+        let left_out = stats.len().saturating_sub(QUEUES_MAX);
+        stats.truncate(QUEUES_MAX);
+        (stats, left_out)
+    }
+}
+
+fn empty(queue: &str) -> QueueStats {
+    let none = turno_contract::Count { n: 0, capped: false };
+    QueueStats {
+        queue: queue.to_owned(),
+        paused: false,
+        oldest_due_age: None,
+        ready: none,
+        scheduled: none,
+        running: none,
+        expired: none,
+        succeeded: none,
+        dead: none,
+        cancelled: none,
+        retries: none,
+        refused: none,
+        start_p50: None,
+        start_p99: None,
+        finish_p50: None,
+        finish_p99: None,
+    }
+}
+
+/// Registers with a registry; asks nothing itself.
+#[derive(Debug)]
+pub(crate) struct QueueCollector(pub(crate) Arc<Queues>);
+
+impl Collector for QueueCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
+        let seen = self.0.seen();
+        let (stats, left_out) = seen.shown();
+        let up = f64::from(u8::from(seen.stats.is_some() || !seen.asked));
+        plain(
+            &mut encoder,
+            "turno_database_up",
+            "Whether the last question to the database was answered",
+            up,
+        )?;
+        let help = "Queues beyond the limit, which have no gauges";
+        plain(&mut encoder, "turno_queues_left_out", help, left_out as f64)?;
+        let age = |s: &QueueStats| s.oldest_due_age.unwrap_or_default().as_secs_f64();
+        let help = "Age of the oldest due job that no worker has taken; 0 if there is none";
+        per_queue(&mut encoder, "turno_queue_oldest_due_age_seconds", help, &stats, age)?;
+        let help = "Running jobs whose lease has ended";
+        per_queue(&mut encoder, "turno_queue_leases_expired", help, &stats, |s| s.expired.n as f64)?;
+        let help = "Whether claims are refused";
+        per_queue(&mut encoder, "turno_queue_paused", help, &stats, |s| f64::from(u8::from(s.paused)))?;
+        let p99 = |time: Option<Duration>| time.unwrap_or_default().as_secs_f64();
+        let help = "From due to claimed over five minutes, 99th percentile, by the database";
+        per_queue(&mut encoder, "turno_queue_start_p99_seconds", help, &stats, |s| p99(s.start_p99))?;
+        let help = "From first due to ended over five minutes, 99th percentile, by the database";
+        per_queue(&mut encoder, "turno_queue_finish_p99_seconds", help, &stats, |s| p99(s.finish_p99))?;
+        states(&mut encoder, &stats, &seen.dead)?;
+        recent(&mut encoder, &stats)
+    }
+}
+
+fn plain(encoder: &mut DescriptorEncoder, name: &str, help: &str, value: f64) -> std::fmt::Result {
+    ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
+}
+
+fn per_queue(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    help: &str,
+    stats: &[QueueStats],
+    value: impl Fn(&QueueStats) -> f64,
+) -> std::fmt::Result {
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for stats in stats {
+        let labels = [("queue", &*stats.queue)];
+        ConstGauge::new(value(stats)).encode(metric.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+fn states(
+    encoder: &mut DescriptorEncoder,
+    stats: &[QueueStats],
+    dead: &BTreeMap<String, u64>,
+) -> std::fmt::Result {
+    let help = "Jobs by state; counts stop at 10000, and dead jobs are counted at most once a minute";
+    let mut metric = encoder.encode_descriptor("turno_queue_jobs", help, None, MetricType::Gauge)?;
+    for stats in stats {
+        let queue = &*stats.queue;
+        let dead = dead.get(queue).copied().unwrap_or_default();
+        let counts = [
+            ("ready", stats.ready.n),
+            ("scheduled", stats.scheduled.n),
+            ("running", stats.running.n),
+            ("dead", dead),
+        ];
+        for (state, n) in counts {
+            ConstGauge::new(n as f64).encode(metric.encode_family(&[("queue", queue), ("state", state)])?)?;
+        }
+    }
+    Ok(())
+}
+
+fn recent(encoder: &mut DescriptorEncoder, stats: &[QueueStats]) -> std::fmt::Result {
+    let help = "What happened in the last five minutes, by whichever worker; counts stop at 10000";
+    let mut metric = encoder.encode_descriptor("turno_queue_recent", help, None, MetricType::Gauge)?;
+    for stats in stats {
+        let queue = &*stats.queue;
+        let counts = [
+            ("succeeded", stats.succeeded.n),
+            ("dead", stats.dead.n),
+            ("cancelled", stats.cancelled.n),
+            ("retries", stats.retries.n),
+            ("refused", stats.refused.n),
+        ];
+        for (what, n) in counts {
+            ConstGauge::new(n as f64).encode(metric.encode_family(&[("queue", queue), ("what", what)])?)?;
+        }
+    }
+    Ok(())
+}
