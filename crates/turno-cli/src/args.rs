@@ -11,6 +11,8 @@ use crate::db::Location;
 use crate::exit::{Exit, Fault};
 use crate::output::Output;
 use crate::run;
+use crate::serve;
+use crate::top;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,6 +63,10 @@ pub enum Command {
     /// List, pause and set up queues
     #[command(subcommand)]
     Queue(queue::Command),
+    /// Serve metrics, an HTTP API and pages for people
+    Serve(serve::Args),
+    /// Watch the queues in a terminal
+    Top(top::Args),
     /// The state of each queue
     Stats(stats::Args),
     /// Prove that no row is out of reach of every rule; exit status 1 if one is
@@ -128,6 +134,8 @@ pub async fn dispatch(app: &mut App, command: Command) -> anyhow::Result<Exit> {
         Command::Enqueue(args) => enqueue::run(app, args).await,
         Command::Job(command) => job::run(app, command).await,
         Command::Queue(command) => queue::run(app, command).await,
+        Command::Serve(args) => serve::run(app, args).await,
+        Command::Top(args) => top::run(app, args).await,
         Command::Stats(args) => stats::run(app, args).await,
         Command::Audit => audit::run(app).await,
         Command::Prune(args) => maintain::prune(app, args).await,

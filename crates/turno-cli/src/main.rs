@@ -24,6 +24,8 @@ mod logging;
 mod output;
 mod parse;
 mod run;
+mod serve;
+mod top;
 mod views;
 
 fn main() -> ExitCode {

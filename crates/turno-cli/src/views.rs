@@ -11,6 +11,7 @@ use turno::{
     AttemptRecord, ClaimedJob, Count, JobId, JobRecord, Keep, LeaseLoss, QueueSettings, QueueStats,
     RefusedRecord, State, Verb,
 };
+use utoipa::ToSchema;
 
 /// Whole milliseconds.
 #[derive(Debug, Clone, Copy)]
@@ -60,29 +61,51 @@ impl Serialize for Document<'_> {
     }
 }
 
+/// A count that stops at 10,000, as the OpenAPI document shows it.
+#[derive(ToSchema)]
+#[schema(as = Count)]
+#[allow(dead_code, reason = "stands in for the contract's type, which knows no OpenAPI")]
+pub struct CountSchema {
+    /// The number, exact unless it is capped.
+    n: u64,
+    /// Whether there are at least `n`.
+    capped: bool,
+}
+
 /// A job of `job list` and `job show`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Job<'a> {
+    #[schema(value_type = String)]
     id: JobId,
     queue: &'a str,
     kind: &'a str,
+    #[schema(value_type = String)]
     state: State,
     priority: i32,
     attempt: i64,
     failures: u32,
     max_attempts: u32,
+    #[schema(value_type = u64)]
     max_run_ms: Millis,
     operation_id: String,
     unique_key: Option<&'a str>,
+    #[schema(value_type = String, format = DateTime)]
     created_at: Instant,
+    #[schema(value_type = String, format = DateTime)]
     run_at: Instant,
     worker: Option<&'a str>,
+    #[schema(value_type = Option<String>, format = DateTime)]
     claimed_at: Option<Instant>,
+    #[schema(value_type = Option<String>, format = DateTime)]
     lease_until: Option<Instant>,
+    #[schema(value_type = Option<String>, format = DateTime)]
     cancel_requested_at: Option<Instant>,
+    #[schema(value_type = Option<String>, format = DateTime)]
     finished_at: Option<Instant>,
     error: Option<&'a str>,
+    #[schema(value_type = serde_json::Value)]
     payload: Document<'a>,
+    #[schema(value_type = serde_json::Value)]
     result: Document<'a>,
 }
 
@@ -145,14 +168,18 @@ impl<'a> Held<'a> {
 }
 
 /// An ended attempt of `job show`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Attempt<'a> {
     attempt: i64,
+    #[schema(value_type = String)]
     verb: Verb,
     charged: bool,
     worker: Option<&'a str>,
+    #[schema(value_type = String, format = DateTime)]
     claimed_at: Instant,
+    #[schema(value_type = Option<String>, format = DateTime)]
     started_at: Option<Instant>,
+    #[schema(value_type = String, format = DateTime)]
     ended_at: Instant,
     error: Option<&'a str>,
     error_bytes: Option<i64>,
@@ -175,20 +202,26 @@ impl<'a> From<&'a AttemptRecord> for Attempt<'a> {
 }
 
 /// A line of the ledger of refused results.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Refusal<'a> {
     id: String,
+    #[schema(value_type = String)]
     job: JobId,
     attempt: i64,
+    #[schema(value_type = String)]
     verb: Verb,
     worker: Option<&'a str>,
     reason: &'a str,
+    #[schema(value_type = serde_json::Value)]
     detail: Document<'a>,
     owner: Option<&'a str>,
     owner_attempt: Option<i64>,
+    #[schema(value_type = Option<String>)]
     state: Option<State>,
     times: i64,
+    #[schema(value_type = String, format = DateTime)]
     first_at: Instant,
+    #[schema(value_type = String, format = DateTime)]
     last_at: Instant,
 }
 
@@ -214,22 +247,33 @@ impl<'a> Refusal<'a> {
 }
 
 /// The settings of a queue; `null` for "no limit", "strict" and "forever".
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Settings<'a> {
     queue: Option<&'a str>,
     description: Option<&'a str>,
+    #[schema(value_type = Option<String>, format = DateTime)]
     paused_at: Option<Instant>,
+    #[schema(value_type = Option<u64>)]
     aging_ms: Option<Millis>,
     max_attempts: u32,
+    #[schema(value_type = u64)]
     max_run_ms: Millis,
+    #[schema(value_type = u64)]
     retry_base_ms: Millis,
+    #[schema(value_type = u64)]
     retry_cap_ms: Millis,
     max_attempts_limit: u32,
+    #[schema(value_type = u64)]
     max_run_limit_ms: Millis,
+    #[schema(value_type = Option<u64>)]
     run_at_horizon_ms: Option<Millis>,
+    #[schema(value_type = Option<u64>)]
     keep_succeeded_ms: Option<Millis>,
+    #[schema(value_type = Option<u64>)]
     keep_cancelled_ms: Option<Millis>,
+    #[schema(value_type = Option<u64>)]
     keep_dead_ms: Option<Millis>,
+    #[schema(value_type = u64)]
     receipts_ms: Millis,
 }
 
@@ -263,24 +307,39 @@ fn kept(keep: Keep) -> Option<Millis> {
 }
 
 /// The state of a queue. A count with `capped` means "at least".
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Stats<'a> {
     queue: &'a str,
     paused: bool,
+    #[schema(value_type = Option<u64>)]
     oldest_due_age_ms: Option<Millis>,
+    #[schema(value_type = CountSchema)]
     ready: Count,
+    #[schema(value_type = CountSchema)]
     scheduled: Count,
+    #[schema(value_type = CountSchema)]
     running: Count,
+    #[schema(value_type = CountSchema)]
     expired: Count,
+    #[schema(value_type = CountSchema)]
     succeeded: Count,
+    #[schema(value_type = CountSchema)]
     dead: Count,
+    #[schema(value_type = CountSchema)]
     cancelled: Count,
+    #[schema(value_type = CountSchema)]
     retries: Count,
+    #[schema(value_type = CountSchema)]
     refused: Count,
+    #[schema(value_type = Option<u64>)]
     start_p50_ms: Option<Millis>,
+    #[schema(value_type = Option<u64>)]
     start_p99_ms: Option<Millis>,
+    #[schema(value_type = Option<u64>)]
     finish_p50_ms: Option<Millis>,
+    #[schema(value_type = Option<u64>)]
     finish_p99_ms: Option<Millis>,
+    #[schema(value_type = u64)]
     window_ms: Millis,
 }
 

@@ -61,6 +61,9 @@ pub struct ShowArgs {
     /// Show payload, result and refused results
     #[arg(long)]
     show_payload: bool,
+    /// Print a line for each change until the job has ended; exit status 1 unless it succeeded
+    #[arg(long, conflicts_with = "show_payload")]
+    follow: bool,
 }
 
 /// Options of `turno job cancel`.
@@ -157,6 +160,9 @@ fn list_row(job: &JobRecord, show_payload: bool) -> Vec<String> {
 
 async fn show_job(app: &mut App, args: ShowArgs) -> anyhow::Result<Exit> {
     let backend = app.connect().await?;
+    if args.follow {
+        return super::follow::run(app, &backend, args.id).await;
+    }
     let Some(job) = backend.job(args.id).await? else {
         return Err(Fault::new(Exit::Conflict, format!("there is no job {}", args.id)).into());
     };

@@ -3,6 +3,7 @@
 pub mod audit;
 pub mod completions;
 pub mod enqueue;
+mod follow;
 pub mod held;
 pub mod job;
 pub mod maintain;

@@ -1,16 +1,19 @@
 //! `turno work`: a long-running worker that runs a command per kind.
 
 use std::io::{self, Read};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
+use turno::prometheus::Metrics;
 use turno::{CancelCause, Context, JobError, Report, Worker, limits, signals};
 
 use crate::args::App;
 use crate::child::{self, Attempt, Children, Ended, Limits, Spec, Stopped};
 use crate::exit::Exit;
 use crate::parse;
+use crate::serve::metrics::{Scraped, start};
 
 /// The exit status by which a command says "not now" (EX_TEMPFAIL).
 const NOT_NOW: i32 = 75;
@@ -57,6 +60,9 @@ pub struct Args {
     /// The time between SIGTERM and SIGKILL for a command that is stopped
     #[arg(long, default_value = "5s", value_parser = parse::duration, value_name = "DURATION")]
     kill_after: Duration,
+    /// Answer /metrics and /healthz here; port 0 takes a free one and says which
+    #[arg(long, value_name = "ADDR:PORT")]
+    metrics: Option<SocketAddr>,
     /// A label for people; host, process and a random part if not given
     #[arg(long)]
     name: Option<String>,
@@ -78,7 +84,8 @@ pub async fn run(app: &mut App, args: Args) -> anyhow::Result<Exit> {
     let children = Arc::new(Children::start(args.lease)?);
     let limits = Limits { timeout: None, grace: args.grace, kill_after: args.kill_after };
     let shell = Arc::new(Shell { limits, snooze: args.snooze, children: Arc::clone(&children) });
-    let mut builder = Worker::builder(backend)
+    let metrics = Metrics::new();
+    let mut builder = Worker::builder(backend.clone())
         .queues(args.queue)
         .concurrency(usize::from(args.concurrency))
         .lease(args.lease)
@@ -88,6 +95,9 @@ pub async fn run(app: &mut App, args: Args) -> anyhow::Result<Exit> {
     if let Some(name) = args.name {
         builder = builder.name(name);
     }
+    if args.metrics.is_some() {
+        builder = builder.metrics(&metrics);
+    }
     for (name, command) in args.kind {
         let (shell, command) = (Arc::clone(&shell), Arc::new(command));
         builder = builder.handler(name, move |context: Context, payload: Box<RawValue>| {
@@ -96,6 +106,10 @@ pub async fn run(app: &mut App, args: Args) -> anyhow::Result<Exit> {
         });
     }
     let worker = builder.build()?;
+    if let Some(listen) = args.metrics {
+        let address = start(listen, Scraped { backend, metrics }).await?;
+        eprintln!("turno: metrics at http://{address}/metrics");
+    }
     let signals = signals::shutdown_on_signals(worker.handle())?;
     let report = worker.run().await?;
     children.join(Duration::from_secs(5));

@@ -1,0 +1,59 @@
+//! Enqueue over HTTP: one job, or many in one transaction (rules E1..E11).
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use turno::NewJob;
+
+use super::types::{BatchBody, BatchEnqueued, EnqueuedBody, JobBody};
+use super::{Problems, json};
+use crate::serve::access::Right;
+use crate::serve::caller::Caller;
+use crate::serve::extract::Body;
+use crate::serve::problem::Problem;
+use crate::serve::state::Shared;
+
+/// Enqueue one job. Roles: producer, scheduler, operator; with a priority the scheduler alone. A request whose answer
+/// was lost is safe to repeat only with an idempotency key.
+#[utoipa::path(post, path = "/jobs", operation_id = "enqueue", tag = "enqueue", request_body = JobBody, responses(
+    (status = 201, description = "The job was created", body = EnqueuedBody),
+    (status = 200, description = "A key found the job already there", body = EnqueuedBody),
+    Problems
+))]
+pub async fn enqueue(
+    State(app): State<Shared>,
+    caller: Caller,
+    Body(body): Body<JobBody>,
+) -> Result<Response, Problem> {
+    let job = NewJob::from(body);
+    may_enqueue(&caller, std::slice::from_ref(&job))?;
+    let answers = app.ask(app.backend.enqueue(&[job])).await?;
+    let enqueued = answers.first().ok_or_else(|| Problem::unavailable("the database did not answer"))?;
+    let status = if enqueued.created { StatusCode::CREATED } else { StatusCode::OK };
+    json(status, &EnqueuedBody { id: enqueued.id, created: enqueued.created })
+}
+
+/// Enqueue many jobs: all or none.
+#[utoipa::path(post, path = "/jobs/batch", operation_id = "enqueue_many", tag = "enqueue", request_body = BatchBody,
+    responses((status = 200, description = "In the order of the request", body = BatchEnqueued), Problems))]
+pub async fn enqueue_many(
+    State(app): State<Shared>,
+    caller: Caller,
+    Body(body): Body<BatchBody>,
+) -> Result<Json<BatchEnqueued>, Problem> {
+    let jobs: Vec<NewJob> = body.jobs.into_iter().map(NewJob::from).collect();
+    may_enqueue(&caller, &jobs)?;
+    let answers = app.ask(app.backend.enqueue(&jobs)).await?;
+    let jobs = answers.iter().map(|one| EnqueuedBody { id: one.id, created: one.created }).collect();
+    Ok(Json(BatchEnqueued { jobs }))
+}
+
+/// A priority is the scheduler's alone, whatever the database's role of this server may do (rule E2).
+fn may_enqueue(caller: &Caller, jobs: &[NewJob]) -> Result<(), Problem> {
+    caller.need(Right::Enqueue)?;
+    if jobs.iter().any(|job| job.priority.is_some()) {
+        caller.need(Right::Prioritize)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! Repairs over HTTP (rules P1..P5).
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use turno::{CancelAnswer, JobId};
+
+use super::types::{CancelBody, CancelledBody, PausedBody, PriorityBody};
+use super::{Problems, json};
+use crate::serve::access::Right;
+use crate::serve::caller::Caller;
+use crate::serve::extract::{Body, Id, Name, Optional};
+use crate::serve::problem::Problem;
+use crate::serve::state::{Served, Shared};
+use crate::views::Job;
+
+/// Cancel a waiting job; ask a running one to stop, or revoke it with `force`. Roles: operator, scheduler. A job that
+/// had ended before is a 409.
+#[utoipa::path(post, path = "/jobs/{id}/cancel", operation_id = "cancel", tag = "operate",
+    params(("id" = String, Path, pattern = "^[0-9]{1,18}$")), request_body = Option<CancelBody>,
+    responses((status = 200, description = "It is cancelled, or its worker is asked", body = CancelledBody), Problems))]
+pub async fn cancel(
+    State(app): State<Shared>,
+    caller: Caller,
+    Id(id): Id,
+    Optional(body): Optional<CancelBody>,
+) -> Result<Json<CancelledBody>, Problem> {
+    caller.need(Right::Cancel)?;
+    match app.ask_for_job(app.backend.cancel(id, body.force)).await? {
+        CancelAnswer::Cancelled => Ok(Json(CancelledBody { id, answer: "cancelled" })),
+        CancelAnswer::Requested => Ok(Json(CancelledBody { id, answer: "requested" })),
+        CancelAnswer::TooLate(state) => {
+            Err(Problem::new(StatusCode::CONFLICT, "too_late", format!("job {id} is {state} already")))
+        }
+    }
+}
+
+/// Run a dead job again. Role: operator.
+#[utoipa::path(post, path = "/jobs/{id}/retry", operation_id = "retry", tag = "operate",
+    params(("id" = String, Path, pattern = "^[0-9]{1,18}$")),
+    responses((status = 200, description = "The job as it is now", body = Job), Problems))]
+pub async fn retry(State(app): State<Shared>, caller: Caller, Id(id): Id) -> Result<Response, Problem> {
+    caller.need(Right::Retry)?;
+    app.ask_for_job(app.backend.retry(id)).await?;
+    now(&app, id).await
+}
+
+/// Change the priority of an unfinished job. Role: scheduler.
+#[utoipa::path(post, path = "/jobs/{id}/priority", operation_id = "reprioritize", tag = "operate",
+    params(("id" = String, Path, pattern = "^[0-9]{1,18}$")), request_body = PriorityBody,
+    responses((status = 200, description = "The job as it is now", body = Job), Problems))]
+pub async fn reprioritize(
+    State(app): State<Shared>,
+    caller: Caller,
+    Id(id): Id,
+    Body(body): Body<PriorityBody>,
+) -> Result<Response, Problem> {
+    caller.need(Right::Prioritize)?;
+    app.ask_for_job(app.backend.reprioritize(id, body.priority)).await?;
+    now(&app, id).await
+}
+
+async fn now(app: &Served, id: JobId) -> Result<Response, Problem> {
+    let job = app.ask(app.backend.job(id)).await?;
+    let job = job.ok_or_else(|| Problem::not_found(format!("there is no job {id}")))?;
+    json(StatusCode::OK, &Job::new(&job, false))
+}
+
+/// Let no further claim take a job of this queue. Role: operator.
+#[utoipa::path(post, path = "/queues/{queue}/pause", operation_id = "pause", tag = "operate",
+    params(("queue" = String, Path, min_length = 1, max_length = 200)),
+    responses((status = 200, description = "It is paused", body = PausedBody), Problems))]
+pub async fn pause(
+    State(app): State<Shared>,
+    caller: Caller,
+    Name(queue): Name,
+) -> Result<Json<PausedBody>, Problem> {
+    caller.need(Right::Pause)?;
+    turno::check_name("queue", &queue)?;
+    app.ask(app.backend.pause(&queue)).await?;
+    Ok(Json(PausedBody { queue, paused: true }))
+}
+
+/// End a pause. Role: operator.
+#[utoipa::path(post, path = "/queues/{queue}/resume", operation_id = "resume", tag = "operate",
+    params(("queue" = String, Path, min_length = 1, max_length = 200)),
+    responses((status = 200, description = "It is not paused", body = PausedBody), Problems))]
+pub async fn resume(
+    State(app): State<Shared>,
+    caller: Caller,
+    Name(queue): Name,
+) -> Result<Json<PausedBody>, Problem> {
+    caller.need(Right::Pause)?;
+    turno::check_name("queue", &queue)?;
+    app.ask(app.backend.resume(&queue)).await?;
+    Ok(Json(PausedBody { queue, paused: false }))
+}

@@ -1,0 +1,85 @@
+//! Lists of jobs in one state, newest first, paged by key.
+
+use askama::Template;
+use axum::extract::State;
+use serde::Deserialize;
+use turno::{JobFilter, JobId};
+
+use super::show::{JobLine, escaped};
+use super::visitor::{Shell, Visitor};
+use super::{Answer, render};
+use crate::serve::access::Right;
+use crate::serve::extract::Query;
+use crate::serve::state::Shared;
+
+/// Jobs on a page.
+const PAGE_ROWS: u32 = 50;
+
+/// Which jobs; empty fields are those of a form that was not filled in.
+#[derive(Debug, Deserialize)]
+pub struct Filter {
+    #[serde(default = "ready")]
+    state: turno::State,
+    #[serde(default)]
+    queue: String,
+    #[serde(default)]
+    kind: String,
+    before: Option<JobId>,
+}
+
+fn ready() -> turno::State {
+    turno::State::Ready
+}
+
+#[derive(Template)]
+#[template(path = "jobs.html")]
+struct JobsPage {
+    shell: Option<Shell>,
+    heading: String,
+    states: Vec<(&'static str, bool)>,
+    queue: String,
+    kind: String,
+    jobs: Vec<JobLine>,
+    first_href: Option<String>,
+    next_href: Option<String>,
+}
+
+/// The list.
+pub async fn list(State(app): State<Shared>, visitor: Visitor, Query(filter): Query<Filter>) -> Answer {
+    visitor.need(Right::Jobs)?;
+    let jobs = app
+        .ask(app.backend.jobs(&JobFilter {
+            state: filter.state,
+            queue: Some(filter.queue.clone()).filter(|queue| !queue.is_empty()),
+            kind: Some(filter.kind.clone()).filter(|kind| !kind.is_empty()),
+            before: filter.before,
+            limit: PAGE_ROWS,
+        }))
+        .await?;
+    let href = |before: Option<JobId>| {
+        let mut href = format!("/jobs?state={}", filter.state);
+        for (name, value) in [("queue", &filter.queue), ("kind", &filter.kind)] {
+            if !value.is_empty() {
+                href.push_str(&format!("&{name}={}", escaped(value)));
+            }
+        }
+        if let Some(before) = before {
+            href.push_str(&format!("&before={before}"));
+        }
+        href
+    };
+    let is_full = jobs.len() == PAGE_ROWS as usize;
+    let next = jobs.last().map(|job| job.id).filter(|_| is_full);
+    let page = if filter.state == turno::State::Running { "running" } else { "jobs" };
+    let word = filter.state.as_str();
+    Ok(render(&JobsPage {
+        shell: visitor.shell(page, filter.before.is_none()),
+        heading: format!("{}{} jobs", word[..1].to_uppercase(), &word[1..]),
+        states: turno::State::ALL.iter().map(|state| (state.as_str(), *state == filter.state)).collect(),
+        jobs: jobs.iter().map(JobLine::from).collect(),
+        first_href: filter.before.map(|_| href(None)),
+        next_href: next.map(|next| href(Some(next))),
+        queue: filter.queue,
+        kind: filter.kind,
+    }))
+}

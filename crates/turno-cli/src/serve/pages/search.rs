@@ -1,0 +1,67 @@
+//! One field for an id, a unique key or a kind. It refuses to read more than a bounded number of jobs.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect};
+use serde::Deserialize;
+use turno::{JobFilter, JobId, JobRecord, limits};
+
+use super::show::JobLine;
+use super::visitor::{Shell, Visitor};
+use super::{Answer, render};
+use crate::serve::access::Right;
+use crate::serve::extract::Query;
+use crate::serve::state::{Served, Shared};
+
+/// Jobs of the kind that are shown in each state.
+const OF_KIND: u32 = 20;
+/// Unfinished jobs whose unique key is looked at, in each state.
+const LOOKED_AT: u32 = limits::PAGE_ROWS_MAX;
+
+/// What to search for.
+#[derive(Debug, Deserialize)]
+pub struct Asked {
+    q: String,
+}
+
+#[derive(Template)]
+#[template(path = "search.html")]
+struct Found {
+    shell: Option<Shell>,
+    q: String,
+    looked_at: u32,
+    jobs: Vec<JobLine>,
+}
+
+/// What was found; the job itself if it was an id.
+pub async fn find(State(app): State<Shared>, visitor: Visitor, Query(asked): Query<Asked>) -> Answer {
+    visitor.need(Right::Jobs)?;
+    let q = asked.q.trim().to_owned();
+    if !q.is_empty()
+        && q.chars().all(|c| c.is_ascii_digit())
+        && let Ok(id) = q.parse::<JobId>()
+        && app.ask(app.backend.job(id)).await?.is_some()
+    {
+        return Ok(Redirect::to(&format!("/jobs/{id}")).into_response());
+    }
+    let jobs = jobs_like(&app, &q).await?;
+    let shell = visitor.shell("jobs", false);
+    Ok(render(&Found { shell, q, looked_at: LOOKED_AT, jobs: jobs.iter().map(JobLine::from).collect() }))
+}
+
+async fn jobs_like(app: &Served, q: &str) -> Result<Vec<JobRecord>, crate::serve::problem::Problem> {
+    let mut found = Vec::new();
+    for state in turno::State::ALL {
+        let filter = |kind, limit| JobFilter { state: *state, queue: None, kind, before: None, limit };
+        if turno::check_name("kind", q).is_ok() {
+            found.extend(app.ask(app.backend.jobs(&filter(Some(q.to_owned()), OF_KIND))).await?);
+        }
+        if !state.is_final() {
+            let jobs = app.ask(app.backend.jobs(&filter(None, LOOKED_AT))).await?;
+            found.extend(jobs.into_iter().filter(|job| job.unique_key.as_deref() == Some(q)));
+        }
+    }
+    found.sort_by_key(|job| std::cmp::Reverse(job.id));
+    found.dedup_by_key(|job| job.id);
+    Ok(found)
+}

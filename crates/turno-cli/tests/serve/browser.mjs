@@ -1,0 +1,62 @@
+// Opens every page of a running `turno serve` in a headless Chromium, wide and narrow, light and dark, and lets axe-core
+// look at it. A violation, an error on the console (such as one of the content policy) or a page that is wider than its
+// window ends it with exit status 1.
+//
+//   node browser.mjs URL CHROMIUM JOB [FOLDER]    JOB: an id to show; FOLDER: where screenshots go
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import puppeteer from "puppeteer-core";
+
+const [url, chromium, job, folder] = process.argv.slice(2);
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const pages = {
+  overview: "/", queue: "/queues/mail", jobs: "/jobs?state=ready", running: "/jobs?state=running", dead: "/dead",
+  job: `/jobs/${job}`, payload: `/jobs/${job}?payload=true`, retry: `/jobs/${job}/retry`, pause: "/queues/mail/pause",
+  refused: "/refused", search: "/search?q=welcome", nothing: "/nothing/here",
+};
+const windows = { wide: { width: 1300, height: 800 }, narrow: { width: 390, height: 800 } };
+
+const browser = await puppeteer.launch({ executablePath: chromium, args: ["--no-sandbox", "--disable-gpu"] });
+const faults = [];
+let looked = 0;
+for (const [size, viewport] of Object.entries(windows)) {
+  for (const scheme of ["light", "dark"]) {
+    const page = await browser.newPage();
+    await page.setViewport(viewport);
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+    let where = "";
+    page.on("console", (message) => {
+      const expected = where.startsWith("nothing") && message.text().includes("404");
+      if (message.type() === "error" && !expected) faults.push(`${where}: ${message.text()}`);
+    });
+    page.on("pageerror", (error) => faults.push(`${where}: ${error}`));
+    for (const [name, path] of Object.entries(pages)) {
+      where = `${name}, ${size}, ${scheme}`;
+      await page.goto(url + path, { waitUntil: "load" });
+      if (folder) await page.screenshot({ path: `${folder}/${name}-${size}-${scheme}.png` });
+      await page.evaluate(axe);
+      const { violations } = await page.evaluate(() => globalThis.axe.run());
+      for (const { id, help, nodes } of violations) faults.push(`${where}: ${id}: ${help}: ${nodes[0].html}`);
+      const over = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+      if (over > 0) faults.push(`${where}: ${over} pixels wider than the window`);
+      looked += 1;
+    }
+    await page.close();
+  }
+}
+
+// The script refreshes the page by itself: what happens behind its back appears.
+const page = await browser.newPage();
+await page.goto(`${url}/queues/mail`, { waitUntil: "load" });
+const refreshed = page.waitForResponse((answer) => answer.request().resourceType() === "fetch", { timeout: 20_000 });
+if (!(await refreshed).ok()) faults.push("the page did not refresh itself");
+// And without a script everything is there.
+await page.setJavaScriptEnabled(false);
+await page.goto(`${url}/`, { waitUntil: "load" });
+if (!(await page.content()).includes("/queues/mail")) faults.push("without a script the overview is empty");
+await browser.close();
+if (faults.length > 0) {
+  console.error(`${faults.length} faults:\n  ${faults.join("\n  ")}`);
+  process.exit(1);
+}
+console.log(`${looked} pages: no violation`);
