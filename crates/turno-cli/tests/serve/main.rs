@@ -5,6 +5,7 @@
 mod common;
 
 mod api;
+mod documents;
 mod metrics;
 mod pages;
 mod refusals;
@@ -44,5 +45,9 @@ fn main() -> ExitCode {
             trials.push(trial.with_ignored_flag(engine.server().is_none()));
         }
     }
+    trials.push(Trial::test("every_metric_is_described_and_only_these_are_used", || {
+        documents::every_metric_is_described_and_only_these_are_used();
+        Ok(())
+    }));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
