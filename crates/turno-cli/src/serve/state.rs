@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use tokio::sync::{Semaphore, watch};
-use turno::BoxedBackend;
 use turno::prometheus::Metrics;
+use turno::{BoxedBackend, JobFilter, JobRecord};
 
 use super::access::Access;
 use super::problem::Problem;
@@ -15,6 +15,8 @@ use super::upkeep::Upkeep;
 
 /// How long the database has to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// Rows that are read at once where payloads are not shown.
+const ROWS_AT_ONCE: u32 = 100;
 /// Most claims that wait for jobs at the same time.
 pub const WAITING_CLAIMS_MAX: usize = 500;
 
@@ -58,6 +60,26 @@ impl Served {
             Ok(answer) => answer.map_err(Problem::from),
             Err(_) => {
                 Err(Problem::unavailable(format!("the database did not answer within {ANSWER_WITHIN:?}")))
+            }
+        }
+    }
+
+    /// The newest jobs of a filter without payloads and results, which are read a hundred at a time: a thousand of the
+    /// largest at once would be a gigabyte.
+    pub async fn newest(&self, filter: JobFilter, most: usize) -> Result<Vec<JobRecord>, Problem> {
+        let mut filter = JobFilter { limit: ROWS_AT_ONCE, ..filter };
+        let mut found = Vec::new();
+        loop {
+            let mut jobs = self.ask(self.backend.jobs(&filter)).await?;
+            for job in &mut jobs {
+                (job.payload, job.result) = (None, None);
+            }
+            let is_last = jobs.len() < ROWS_AT_ONCE as usize;
+            filter.before = jobs.last().map(|job| job.id);
+            found.append(&mut jobs);
+            if is_last || found.len() >= most {
+                found.truncate(most);
+                return Ok(found);
             }
         }
     }

@@ -136,9 +136,15 @@ impl Rig {
 
 impl Drop for Rig {
     fn drop(&mut self) {
-        if self.engine == Engine::Postgres {
-            let statement = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
-            execute(&self.engine.server().unwrap(), &statement);
+        let (server, name) = (self.engine.server().unwrap(), &self.name);
+        match self.engine {
+            Engine::Sqlite => {}
+            Engine::Postgres => execute(&server, &format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")),
+            Engine::Mariadb => {
+                let roles = ["producer", "worker", "scheduler", "operator", "viewer", "service", "admin"];
+                let roles = roles.map(|role| format!("DROP ROLE IF EXISTS {name}_{role}"));
+                execute_mariadb(&server, [format!("DROP DATABASE IF EXISTS {name}")].iter().chain(&roles));
+            }
         }
     }
 }
@@ -161,6 +167,19 @@ fn execute(url: &str, statement: &str) {
         let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
         tokio::spawn(connection);
         client.batch_execute(statement).await.unwrap();
+    });
+}
+
+fn execute_mariadb<'a>(url: &str, statements: impl Iterator<Item = &'a String>) {
+    use mysql_async::prelude::Queryable;
+    let options = mysql_async::Opts::from_url(&url.replacen("mariadb://", "mysql://", 1)).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut connection = mysql_async::Conn::new(options).await.unwrap();
+        for statement in statements {
+            connection.query_drop(statement).await.unwrap();
+        }
+        connection.disconnect().await.unwrap();
     });
 }
 

@@ -15,7 +15,7 @@ use crate::serve::extract::Query;
 use crate::serve::state::Shared;
 
 /// Dead jobs that are read.
-const LOOKED_AT: u32 = limits::PAGE_ROWS_MAX;
+const LOOKED_AT: usize = 1000;
 /// Jobs of a group that are named.
 const NAMED: usize = 8;
 
@@ -60,9 +60,9 @@ pub async fn groups(State(app): State<Shared>, visitor: Visitor, Query(of): Quer
         queue: Some(of.queue.clone()).filter(|queue| !queue.is_empty()),
         kind: None,
         before: None,
-        limit: LOOKED_AT,
+        limit: limits::PAGE_ROWS_MAX,
     };
-    let jobs = app.ask(app.backend.jobs(&filter)).await?;
+    let jobs = app.newest(filter, LOOKED_AT).await?;
     let parameter = |queue: &str| format!("&queue={}", escaped(queue));
     Ok(render(&DeadPage {
         shell: visitor.shell("dead", true),
@@ -70,7 +70,7 @@ pub async fn groups(State(app): State<Shared>, visitor: Visitor, Query(of): Quer
         queue: of.queue,
         groups: grouped(&jobs),
         looked_at: jobs.len(),
-        is_full: jobs.len() == LOOKED_AT as usize,
+        is_full: jobs.len() == LOOKED_AT,
         may_retry: visitor.may(Right::Retry),
         form_token: visitor.form_token(),
     }))

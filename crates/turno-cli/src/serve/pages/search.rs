@@ -14,9 +14,9 @@ use crate::serve::extract::Query;
 use crate::serve::state::{Served, Shared};
 
 /// Jobs of the kind that are shown in each state.
-const OF_KIND: u32 = 20;
+const OF_KIND: usize = 20;
 /// Unfinished jobs whose unique key is looked at, in each state.
-const LOOKED_AT: u32 = limits::PAGE_ROWS_MAX;
+const LOOKED_AT: usize = 1000;
 
 /// What to search for.
 #[derive(Debug, Deserialize)]
@@ -29,7 +29,7 @@ pub struct Asked {
 struct Found {
     shell: Option<Shell>,
     q: String,
-    looked_at: u32,
+    looked_at: usize,
     jobs: Vec<JobLine>,
 }
 
@@ -52,12 +52,13 @@ pub async fn find(State(app): State<Shared>, visitor: Visitor, Query(asked): Que
 async fn jobs_like(app: &Served, q: &str) -> Result<Vec<JobRecord>, crate::serve::problem::Problem> {
     let mut found = Vec::new();
     for state in turno::State::ALL {
-        let filter = |kind, limit| JobFilter { state: *state, queue: None, kind, before: None, limit };
+        let filter =
+            |kind| JobFilter { state: *state, queue: None, kind, before: None, limit: limits::PAGE_ROWS_MAX };
         if turno::check_name("kind", q).is_ok() {
-            found.extend(app.ask(app.backend.jobs(&filter(Some(q.to_owned()), OF_KIND))).await?);
+            found.extend(app.newest(filter(Some(q.to_owned())), OF_KIND).await?);
         }
         if !state.is_final() {
-            let jobs = app.ask(app.backend.jobs(&filter(None, LOOKED_AT))).await?;
+            let jobs = app.newest(filter(None), LOOKED_AT).await?;
             found.extend(jobs.into_iter().filter(|job| job.unique_key.as_deref() == Some(q)));
         }
     }
