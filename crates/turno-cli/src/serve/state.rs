@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use tokio::sync::{Semaphore, watch};
 use turno::prometheus::Metrics;
-use turno::{BoxedBackend, JobFilter, JobRecord};
+use turno::{BoxedBackend, JobFilter, JobId, JobRecord};
 
 use super::access::Access;
 use super::problem::Problem;
@@ -64,22 +64,33 @@ impl Served {
         }
     }
 
-    /// The newest jobs of a filter without payloads and results, which are read a hundred at a time: a thousand of the
-    /// largest at once would be a gigabyte.
-    pub async fn newest(&self, filter: JobFilter, most: usize) -> Result<Vec<JobRecord>, Problem> {
+    /// The newest jobs of a filter that are wanted, and where to go on if there may be more. They come without payloads
+    /// and results, and are read a hundred at a time: a thousand of the largest at once would be a gigabyte. What no
+    /// index knows, such as a kind among millions that succeeded, is looked for only so far.
+    pub async fn newest(
+        &self,
+        filter: JobFilter,
+        looked_max: usize,
+        found_max: usize,
+        is_wanted: impl Fn(&JobRecord) -> bool,
+    ) -> Result<(Vec<JobRecord>, Option<JobId>), Problem> {
         let mut filter = JobFilter { limit: ROWS_AT_ONCE, ..filter };
-        let mut found = Vec::new();
+        let (mut found, mut looked) = (Vec::new(), 0);
         loop {
-            let mut jobs = self.ask(self.backend.jobs(&filter)).await?;
-            for job in &mut jobs {
-                (job.payload, job.result) = (None, None);
-            }
+            let jobs = self.ask(self.backend.jobs(&filter)).await?;
             let is_last = jobs.len() < ROWS_AT_ONCE as usize;
-            filter.before = jobs.last().map(|job| job.id);
-            found.append(&mut jobs);
-            if is_last || found.len() >= most {
-                found.truncate(most);
-                return Ok(found);
+            for mut job in jobs {
+                (job.payload, job.result) = (None, None);
+                (filter.before, looked) = (Some(job.id), looked + 1);
+                if is_wanted(&job) {
+                    found.push(job);
+                }
+                if found.len() == found_max || looked == looked_max {
+                    return Ok((found, filter.before));
+                }
+            }
+            if is_last {
+                return Ok((found, None));
             }
         }
     }

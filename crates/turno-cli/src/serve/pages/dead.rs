@@ -62,7 +62,7 @@ pub async fn groups(State(app): State<Shared>, visitor: Visitor, Query(of): Quer
         before: None,
         limit: limits::PAGE_ROWS_MAX,
     };
-    let jobs = app.newest(filter, LOOKED_AT).await?;
+    let (jobs, more) = app.newest(filter, LOOKED_AT, LOOKED_AT, |_| true).await?;
     let parameter = |queue: &str| format!("&queue={}", escaped(queue));
     Ok(render(&DeadPage {
         shell: visitor.shell("dead", true),
@@ -70,7 +70,7 @@ pub async fn groups(State(app): State<Shared>, visitor: Visitor, Query(of): Quer
         queue: of.queue,
         groups: grouped(&jobs),
         looked_at: jobs.len(),
-        is_full: jobs.len() == LOOKED_AT,
+        is_full: more.is_some(),
         may_retry: visitor.may(Right::Retry),
         form_token: visitor.form_token(),
     }))

@@ -15,6 +15,9 @@ use crate::serve::state::Shared;
 /// Jobs on a page.
 const PAGE_ROWS: u32 = 50;
 
+/// Jobs that are looked at for a page of one kind.
+const LOOKED_AT: usize = 5000;
+
 /// Which jobs; empty fields are those of a form that was not filled in.
 #[derive(Debug, Deserialize)]
 pub struct Filter {
@@ -47,15 +50,15 @@ struct JobsPage {
 /// The list.
 pub async fn list(State(app): State<Shared>, visitor: Visitor, Query(filter): Query<Filter>) -> Answer {
     visitor.need(Right::Jobs)?;
-    let jobs = app
-        .ask(app.backend.jobs(&JobFilter {
-            state: filter.state,
-            queue: Some(filter.queue.clone()).filter(|queue| !queue.is_empty()),
-            kind: Some(filter.kind.clone()).filter(|kind| !kind.is_empty()),
-            before: filter.before,
-            limit: PAGE_ROWS,
-        }))
-        .await?;
+    let wanted = JobFilter {
+        state: filter.state,
+        queue: Some(filter.queue.clone()).filter(|queue| !queue.is_empty()),
+        kind: None,
+        before: filter.before,
+        limit: PAGE_ROWS,
+    };
+    let is_wanted = |job: &turno::JobRecord| filter.kind.is_empty() || job.kind == filter.kind;
+    let (jobs, next) = app.newest(wanted, LOOKED_AT, PAGE_ROWS as usize, is_wanted).await?;
     let href = |before: Option<JobId>| {
         let mut href = format!("/jobs?state={}", filter.state);
         for (name, value) in [("queue", &filter.queue), ("kind", &filter.kind)] {
@@ -68,8 +71,6 @@ pub async fn list(State(app): State<Shared>, visitor: Visitor, Query(filter): Qu
         }
         href
     };
-    let is_full = jobs.len() == PAGE_ROWS as usize;
-    let next = jobs.last().map(|job| job.id).filter(|_| is_full);
     let page = if filter.state == turno::State::Running { "running" } else { "jobs" };
     let word = filter.state.as_str();
     Ok(render(&JobsPage {

@@ -13,9 +13,9 @@ use crate::serve::access::Right;
 use crate::serve::extract::Query;
 use crate::serve::state::{Served, Shared};
 
-/// Jobs of the kind that are shown in each state.
-const OF_KIND: usize = 20;
-/// Unfinished jobs whose unique key is looked at, in each state.
+/// Jobs that are shown of each state.
+const SHOWN: usize = 20;
+/// Jobs that are looked at in each state.
 const LOOKED_AT: usize = 1000;
 
 /// What to search for.
@@ -52,15 +52,10 @@ pub async fn find(State(app): State<Shared>, visitor: Visitor, Query(asked): Que
 async fn jobs_like(app: &Served, q: &str) -> Result<Vec<JobRecord>, crate::serve::problem::Problem> {
     let mut found = Vec::new();
     for state in turno::State::ALL {
-        let filter =
-            |kind| JobFilter { state: *state, queue: None, kind, before: None, limit: limits::PAGE_ROWS_MAX };
-        if turno::check_name("kind", q).is_ok() {
-            found.extend(app.newest(filter(Some(q.to_owned())), OF_KIND).await?);
-        }
-        if !state.is_final() {
-            let jobs = app.newest(filter(None), LOOKED_AT).await?;
-            found.extend(jobs.into_iter().filter(|job| job.unique_key.as_deref() == Some(q)));
-        }
+        let limit = limits::PAGE_ROWS_MAX;
+        let filter = JobFilter { state: *state, queue: None, kind: None, before: None, limit };
+        let is_wanted = |job: &JobRecord| job.kind == q || job.unique_key.as_deref() == Some(q);
+        found.extend(app.newest(filter, LOOKED_AT, SHOWN, is_wanted).await?.0);
     }
     found.sort_by_key(|job| std::cmp::Reverse(job.id));
     found.dedup_by_key(|job| job.id);
