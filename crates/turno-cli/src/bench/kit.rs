@@ -251,7 +251,8 @@ impl Bench<'_> {
             reached: Notify::new(),
             bar: self.bar("drain", jobs),
         });
-        let build = |backend| self.worker(backend, queue, prefetch).hook(Listener(Arc::clone(&until))).build();
+        let build =
+            |backend| self.worker(backend, queue, prefetch).hook(Listener(Arc::clone(&until))).build();
         let workers = backends.iter().map(build).collect::<turno::Result<Vec<Worker>>>()?;
         let handles = workers.iter().map(Worker::handle).collect();
         let (begun, cpu) = (Instant::now(), super::process::own_cpu());
