@@ -22,12 +22,14 @@ BEGIN
         FROM unnest(p_jobs, p_attempts, p_tokens) WITH ORDINALITY AS u (job_id, attempt, token, place)
         JOIN hash h ON h.token = u.token
         ORDER BY u.job_id, u.attempt, u.token, u.place),
-    keep AS MATERIALIZED (
-        SELECT q.queue, q.keep_succeeded_ms <> 0 AS whole, q.keep_succeeded_ms <> 0 OR q.receipts_ms <> 0 AS receipt FROM turno.queue q),
     gone AS (
         DELETE FROM turno.job j USING proof p
         WHERE j.id = ANY (p_jobs) AND j.id = p.job_id AND j.attempt = p.attempt AND j.token = p.token
         RETURNING j.*, p.place, p.token_hash),
+    -- Of these queues alone: there may be settings for very many.
+    keep AS MATERIALIZED (
+        SELECT q.queue, q.keep_succeeded_ms <> 0 AS whole, q.keep_succeeded_ms <> 0 OR q.receipts_ms <> 0 AS receipt
+        FROM turno.queue q WHERE q.queue = ANY (ARRAY(SELECT DISTINCT g.queue FROM gone g) || ''::text)),
     ended AS (
         SELECT g.*, coalesce(own.whole, (SELECT k.whole FROM keep k WHERE k.queue = '')) AS whole,
                coalesce(own.receipt, (SELECT k.receipt FROM keep k WHERE k.queue = '')) AS receipt

@@ -105,7 +105,7 @@ impl Rig for PostgresRig {
 
     async fn age(&self, queue: &str, by: Duration) {
         let us = by.as_micros();
-        let i = format!("interval '{us} microseconds'");
+        let i = format!("({us} * interval '1 microsecond')");
         let q = format!("queue = '{}'", queue.replace('\'', "''"));
         let sql = format!(
             "UPDATE turno.job SET run_at = run_at - {i}, first_due_at = first_due_at - {i}, created_at = created_at - {i},
@@ -122,7 +122,7 @@ impl Rig for PostgresRig {
     }
 
     async fn age_reaper(&self, by: Duration) {
-        let i = format!("interval '{} microseconds'", by.as_micros());
+        let i = format!("({} * interval '1 microsecond')", by.as_micros());
         let sql =
             format!("UPDATE turno.reaper SET last_reap_at = last_reap_at - {i}, hold_from = hold_from - {i}");
         self.owner().await.batch_execute(&sql).await.expect("the reaper's memory ages");
