@@ -17,8 +17,9 @@ use crate::options::MysqlOptions;
 /// Connections of one backend.
 const POOL_SIZE: usize = 2;
 /// A call that the server rolled back is made again for this long, whatever the number of times: where a disk or a processor
-/// is slow, transactions meet more often, and a count would be used up in no time. A lock timeout alone takes 50 s by default.
-const RETRY_TIME_MAX: Duration = Duration::from_secs(60);
+/// is slow, transactions meet more often, and a count would be used up in no time. Well within a lease, so that a claim that
+/// nobody waits for any more does not take jobs.
+const RETRY_TIME_MAX: Duration = Duration::from_secs(10);
 /// The longest pause before a call is made again.
 const RETRY_PAUSE_MAX_MS: u64 = 640;
 /// A connection that was idle for longer is asked whether it is still there.

@@ -31,7 +31,7 @@ BEGIN
         IF v_unique > 0 THEN
             DELETE k FROM JSON_TABLE(p_settles, '$[*]' COLUMNS (job BIGINT PATH '$.job')) r
             STRAIGHT_JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = r.job
-            STRAIGHT_JOIN turno.unique_key k FORCE INDEX (PRIMARY) ON k.queue = j.queue AND k.key = j.unique_key;
+            STRAIGHT_JOIN turno.unique_key k FORCE INDEX (PRIMARY) ON k.queue = j.queue AND k.key = j.unique_key AND k.job_id = j.id;
         END IF;
         DELETE j FROM JSON_TABLE(p_settles, '$[*]' COLUMNS (job BIGINT PATH '$.job')) r
         STRAIGHT_JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = r.job;

@@ -31,7 +31,7 @@ BEGIN
     END IF;
     DELETE FROM turno.job WHERE id = p_job;
     IF v_key IS NOT NULL THEN
-        DELETE FROM turno.unique_key WHERE queue = v_queue AND `key` = v_key;
+        DELETE FROM turno.unique_key WHERE queue = v_queue AND `key` = v_key AND job_id = p_job;
     END IF;
     IF NOT (v_keep OR v_receipt) THEN
         CALL turno.forget_rows(JSON_ARRAY(p_job));
