@@ -335,7 +335,8 @@ impl Control {
         }
         // An idle worker's claims have just done the same.
         let every = self.settings.reap_every;
-        if now < self.upkeep.prune_at && self.claims.short_at.is_some_and(|at| now < at + every) {
+        let done = !self.upkeep.more && now < self.upkeep.prune_at;
+        if done && self.claims.short_at.is_some_and(|at| now < at + every) {
             self.upkeep.next_at = self.next_upkeep(now, None);
             return;
         }
@@ -353,6 +354,7 @@ impl Control {
                 self.upkeep.backoff.reset();
                 self.counters.reaped.add(reaped.jobs.len() as u64);
                 let full = reaped.jobs.len() >= limits::MAINTENANCE_ROWS_MAX as usize;
+                self.upkeep.more = full;
                 self.upkeep.next_at = if full { now } else { self.next_upkeep(now, reaped.holding_for) };
                 if !reaped.jobs.is_empty() {
                     self.emit(Event::Reaped { jobs: &reaped.jobs });
@@ -377,7 +379,9 @@ impl Control {
     pub(super) fn on_promoted(&mut self, result: Result<u64>, now: Instant) {
         self.upkeep.in_flight = false;
         match result {
-            Ok(promoted) if promoted >= u64::from(limits::MAINTENANCE_ROWS_MAX) => self.upkeep.next_at = now,
+            Ok(promoted) if promoted >= u64::from(limits::MAINTENANCE_ROWS_MAX) => {
+                (self.upkeep.more, self.upkeep.next_at) = (true, now);
+            }
             Ok(_) => {}
             Err(error) => self.note_error("promote", &error),
         }

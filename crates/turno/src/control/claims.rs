@@ -201,13 +201,16 @@ impl Claims {
         } else if std::mem::take(&mut self.rung) {
             (self.phase, self.next_at) = (Phase::Busy, now + self.floor());
         } else {
-            self.rest(claimed, now);
+            self.rest(sent, claimed, now);
         }
     }
 
     /// A sweep came back short: sleep, but never before the database knows that somebody sleeps.
-    fn rest(&mut self, claimed: &Claimed, now: Instant) {
-        self.short_at = Some(now);
+    fn rest(&mut self, sent: &Sent, claimed: &Claimed, now: Instant) {
+        // A repeated claim may have answered with what it held, and looked at nothing.
+        if sent.first_at == sent.last_at {
+            self.short_at = Some(now);
+        }
         let covered = self.announced_until.is_some_and(|until| until > now + self.poll_max);
         if self.phase != Phase::Confirm && !covered {
             (self.phase, self.next_at) = (Phase::Announce, now);

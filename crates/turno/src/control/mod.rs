@@ -85,6 +85,8 @@ struct SentBeats {
 /// When the reaper, the promoter and the pruner run; one call at a time.
 struct Upkeep {
     in_flight: bool,
+    /// Whether the last time there was more to do than one call does.
+    more: bool,
     next_at: Instant,
     prune_at: Instant,
     backoff: Backoff,
@@ -138,6 +140,7 @@ impl Control {
             },
             upkeep: Upkeep {
                 in_flight: false,
+                more: false,
                 next_at: now,
                 prune_at: now + settings.prune_every,
                 backoff: Backoff::new(cap),
