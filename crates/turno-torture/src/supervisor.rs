@@ -245,6 +245,9 @@ async fn watch_the_server(run: Arc<Run>, canary: Database) {
             false => (canary.backend.held(Token::random()).await.map(drop), run.options.lease / 6),
         };
         let took = before.elapsed();
+        if let Some(error) = answer.as_ref().err().filter(|error| !error.is_transient()) {
+            run.violation("canary", format!("a plain call failed: {error}"), Vec::new());
+        }
         if took > limit || answer.is_err() {
             run.excuse(EVERYBODY, took, Some(run.options.lease));
         }
