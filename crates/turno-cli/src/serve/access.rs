@@ -201,8 +201,10 @@ pub struct Access {
     pub tokens: Option<Tokens>,
     /// The proxy, if one is trusted.
     pub proxy: Option<Proxy>,
-    /// Nothing at all, since only this machine can ask: the names by which it may be called.
-    pub open_hosts: Option<Vec<String>>,
+    /// Nothing at all has to be proved, since only this machine can ask.
+    pub is_open: bool,
+    /// The names by which the server may be called where a browser's own word is not enough: see [`Access::host_is_known`].
+    pub hosts: Vec<String>,
     /// Whether changes are refused, whoever asks.
     pub read_only: bool,
 }
@@ -215,17 +217,17 @@ impl Access {
 
     /// Whether people have to log in before they see a page.
     pub fn needs_login(&self) -> bool {
-        self.open_hosts.is_none()
+        !self.is_open
     }
 
-    /// Whether `Host` names this machine: a page of another site can make a browser resolve its own name to here.
-    pub fn host_is_local(&self, host: &str) -> bool {
-        let Some(hosts) = &self.open_hosts else { return true };
+    /// Whether the server is called by a name of its own: a page of another site can make a browser resolve that site's
+    /// name to here, and then send what it likes, also the header of a proxy.
+    pub fn host_is_known(&self, host: &str) -> bool {
         let name = match host.rsplit_once(':') {
             Some((name, port)) if port.chars().all(|c| c.is_ascii_digit()) => name,
             _ => host,
         };
-        hosts.iter().any(|known| known.eq_ignore_ascii_case(name))
+        self.hosts.iter().any(|known| known.eq_ignore_ascii_case(name))
     }
 }
 
@@ -263,12 +265,12 @@ mod tests {
     #[test]
     fn only_names_of_this_machine_are_answered_without_a_login() {
         let hosts = ["localhost", "127.0.0.1", "[::1]"].map(str::to_owned).to_vec();
-        let access = Access { tokens: None, proxy: None, open_hosts: Some(hosts), read_only: false };
+        let access = Access { tokens: None, proxy: None, is_open: true, hosts, read_only: false };
         for host in ["localhost:80", "LOCALHOST", "127.0.0.1:9", "[::1]:8080", "[::1]"] {
-            assert!(access.host_is_local(host), "{host}");
+            assert!(access.host_is_known(host), "{host}");
         }
         for host in ["", "evil.example", "localhost.evil.example:80", "127.0.0.1.evil.example"] {
-            assert!(!access.host_is_local(host), "{host}");
+            assert!(!access.host_is_known(host), "{host}");
         }
     }
 }

@@ -18,13 +18,23 @@ use super::state::Shared;
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src \
      'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
+/// What proxies add: with one of these a request does not come from this machine, whatever its address says.
+const PROXY_HEADERS: [&str; 3] = ["forwarded", "x-forwarded-for", "via"];
+
 /// Refuses requests for another name or from another site.
 pub async fn guard(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     let host = text(headers, &header::HOST);
-    if !app.access.host_is_local(host) {
-        let detail = "without a login this server answers only to the names of this machine";
+    let by_proxy = app.access.proxy.as_ref().is_some_and(|proxy| headers.contains_key(&proxy.header));
+    if (app.access.is_open || by_proxy) && !app.access.host_is_known(host) {
+        let detail = "without a login of its own this server answers only to the names of this machine, and to those \
+                      of --host";
         return Problem::new(StatusCode::MISDIRECTED_REQUEST, "misdirected", detail).into_response();
+    }
+    if app.access.is_open && PROXY_HEADERS.iter().any(|name| headers.contains_key(*name)) {
+        let detail = "the request came through a proxy, and nobody has to log in here: start the server with \
+                      --proxy-header or --token-file";
+        return Problem::forbidden("proxied", detail).into_response();
     }
     if !is_safe(request.method()) && is_from_elsewhere(headers, host) {
         let detail = "the request comes from a page of another site";

@@ -68,7 +68,7 @@ pub async fn watch(app: Shared) {
     clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         clock.tick().await;
-        if let Ok(stats) = app.ask(app.backend.stats(EVERY)).await {
+        if let Ok(stats) = app.look(app.reads.stats(EVERY)).await {
             app.history.add(&stats);
         }
     }

@@ -32,7 +32,7 @@ use self::access::{Access, Proxy, Right, Role, Tokens};
 use self::caller::Caller;
 use self::metrics::Scraped;
 use self::problem::Problem;
-use self::state::{Served, Shared, WAITING_CLAIMS_MAX};
+use self::state::{LARGE_BODIES_MAX, Served, Shared, WAITING_CLAIMS_MAX};
 use crate::args::App;
 use crate::exit::{Exit, Fault};
 
@@ -75,6 +75,9 @@ pub struct Args {
     /// Believe the header only from this address; repeat for more. Loopback addresses if not given
     #[arg(long, value_name = "ADDR", requires = "proxy_header")]
     proxy_from: Vec<IpAddr>,
+    /// Another name by which browsers and a trusted proxy may call this server; repeat for more
+    #[arg(long, value_name = "NAME")]
+    host: Vec<String>,
     /// Refuse every change, whoever asks
     #[arg(long)]
     read_only: bool,
@@ -89,12 +92,12 @@ pub struct Args {
 /// Serves until a signal comes.
 pub async fn run(app: &mut App, args: Args) -> anyhow::Result<Exit> {
     let access = access(&args)?;
-    let backend = app.connect().await?;
+    let (backend, reads) = (app.connect().await?, app.connect().await?);
     crate::logging::start("warn", None);
     let listener = metrics::bind(args.listen).await?;
     let url = format!("http://{}", listener.local_addr()?);
     let (closing, closed) = watch::channel(false);
-    let served = served(backend, access, &args, closed);
+    let served = served((backend, reads), access, &args, closed);
     let watching = tokio::spawn(history::watch(Arc::clone(&served)));
     let router = router(served).into_make_service_with_connect_info::<SocketAddr>();
     app.output.either(&serde_json::json!({ "listening": url }), |_| format!("listening on {url}"))?;
@@ -120,17 +123,24 @@ pub async fn run(app: &mut App, args: Args) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-fn served(backend: BoxedBackend, access: Access, args: &Args, closing: watch::Receiver<bool>) -> Shared {
+fn served(
+    (backend, reads): (BoxedBackend, BoxedBackend),
+    access: Access,
+    args: &Args,
+    closing: watch::Receiver<bool>,
+) -> Shared {
     let metrics = Metrics::new();
     let metrics = if args.queue.is_empty() { metrics } else { metrics.queues(&args.queue) };
     Arc::new(Served {
         backend,
+        reads,
         metrics,
         access,
         sessions: sessions::Sessions::new(),
         history: history::History::default(),
         upkeep: upkeep::Upkeep::new(),
         waiting: Semaphore::new(WAITING_CLAIMS_MAX),
+        large_bodies: Semaphore::new(LARGE_BODIES_MAX),
         public_metrics: args.public_metrics,
         closing,
     })
@@ -154,8 +164,9 @@ fn access(args: &Args) -> anyhow::Result<Access> {
         let message = format!("{ip} is no loopback address: give --token-file or --proxy-header");
         return Err(Fault::usage(message).into());
     }
-    let names = || vec!["localhost".into(), "127.0.0.1".into(), "[::1]".into(), shown_in_a_url(ip)];
-    Ok(Access { tokens, proxy, open_hosts: (!needs_login).then(names), read_only: args.read_only })
+    let mut hosts = vec!["localhost".into(), "127.0.0.1".into(), "[::1]".into(), shown_in_a_url(ip)];
+    hosts.extend(args.host.iter().cloned());
+    Ok(Access { tokens, proxy, is_open: !needs_login, hosts, read_only: args.read_only })
 }
 
 fn shown_in_a_url(ip: IpAddr) -> String {
@@ -171,11 +182,11 @@ fn router(app: Shared) -> Router {
                 <Caller as axum::extract::FromRequestParts<Shared>>::from_request_parts(&mut parts, &app);
             caller.await?.need(Right::Stats)?;
         }
-        let scraped = Scraped { backend: app.backend.clone(), metrics: app.metrics.clone() };
+        let scraped = Scraped { backend: app.reads.clone(), metrics: app.metrics.clone() };
         let waiting = WAITING_CLAIMS_MAX.saturating_sub(app.waiting.available_permits());
         Ok::<_, Problem>(metrics::scrape(&scraped, &metrics::waiting_claims(waiting)).await)
     };
-    let health = |State(app): State<Shared>| async move { metrics::health(&app.backend).await };
+    let health = |State(app): State<Shared>| async move { metrics::health(&app.reads).await };
     let router = Router::new()
         .merge(api)
         .merge(pages::router())

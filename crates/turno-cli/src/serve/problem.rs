@@ -10,6 +10,8 @@ use utoipa::ToSchema;
 
 /// After how many seconds a request may be made again when the database is away.
 const RETRY_AFTER_S: &str = "1";
+/// The code of a change that may have been carried out: it has no `Retry-After` (rule E6).
+const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 
 /// An error as a problem document.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -60,6 +62,29 @@ impl Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail)
     }
 
+    /// A question failed: to ask again changes nothing, whatever became of the first.
+    pub fn of_question(error: Error) -> Self {
+        Problem::of(&error, error.kind().as_str(), error.message())
+    }
+
+    fn of(error: &Error, code: &'static str, detail: impl Into<String>) -> Self {
+        let status = match error.kind() {
+            ErrorKind::LeaseLost | ErrorKind::Conflict => StatusCode::CONFLICT,
+            ErrorKind::NotFound => StatusCode::NOT_FOUND,
+            ErrorKind::InvalidArgument => StatusCode::UNPROCESSABLE_ENTITY,
+            ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
+            ErrorKind::Busy | ErrorKind::TransactionLost | ErrorKind::Unavailable => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            ErrorKind::VersionMismatch => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        if status.is_server_error() {
+            tracing::warn!(%error, source = ?std::error::Error::source(error), "a request failed");
+        }
+        Problem::new(status, code, detail)
+    }
+
     /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
@@ -82,7 +107,7 @@ impl Problem {
             StatusCode::UNAUTHORIZED => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"turno\""));
             }
-            StatusCode::SERVICE_UNAVAILABLE => {
+            StatusCode::SERVICE_UNAVAILABLE if self.code != OUTCOME_UNKNOWN => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S));
             }
             _ => {}
@@ -93,21 +118,8 @@ impl Problem {
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        let status = match error.kind() {
-            ErrorKind::LeaseLost | ErrorKind::Conflict => StatusCode::CONFLICT,
-            ErrorKind::NotFound => StatusCode::NOT_FOUND,
-            ErrorKind::InvalidArgument => StatusCode::UNPROCESSABLE_ENTITY,
-            ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
-            ErrorKind::Busy | ErrorKind::TransactionLost | ErrorKind::Unavailable => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
-            ErrorKind::VersionMismatch => StatusCode::SERVICE_UNAVAILABLE,
-            _ => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        if status.is_server_error() {
-            tracing::warn!(%error, source = ?std::error::Error::source(&error), "a request failed");
-        }
-        Problem::new(status, error.kind().as_str(), error.to_string())
+        let code = if error.outcome_is_unknown() { OUTCOME_UNKNOWN } else { error.kind().as_str() };
+        Problem::of(&error, code, error.to_string())
     }
 }
 
@@ -118,5 +130,22 @@ impl IntoResponse for Problem {
         let kind = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_have_been_carried_out_invites_nobody_to_repeat_it() {
+        let error = || Error::new(ErrorKind::Unavailable, "the answer was lost");
+        let (known, unknown) = (Problem::from(error()), Problem::from(error().with_outcome_unknown()));
+        assert_eq!((known.code, unknown.code), ("unavailable", "outcome_unknown"));
+        assert!(known.headers().contains_key(header::RETRY_AFTER));
+        assert!(!unknown.headers().contains_key(header::RETRY_AFTER));
+        assert_eq!(unknown.status(), StatusCode::SERVICE_UNAVAILABLE);
+        let question = Problem::of_question(error().with_outcome_unknown());
+        assert!(question.code == "unavailable" && question.headers().contains_key(header::RETRY_AFTER));
     }
 }

@@ -16,9 +16,11 @@ use super::upkeep::Upkeep;
 /// How long the database has to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// Rows that are read at once where payloads are not shown.
-const ROWS_AT_ONCE: u32 = 100;
+pub const ROWS_AT_ONCE: u32 = 100;
 /// Most claims that wait for jobs at the same time.
 pub const WAITING_CLAIMS_MAX: usize = 500;
+/// Most requests with a large body at the same time.
+pub const LARGE_BODIES_MAX: usize = 4;
 
 /// The state of the server, shared by all requests.
 pub type Shared = Arc<Served>;
@@ -27,6 +29,8 @@ pub type Shared = Arc<Served>;
 pub struct Served {
     /// The database.
     pub backend: BoxedBackend,
+    /// The same database over connections of its own, so that no question waits for a change that is blocked.
+    pub reads: BoxedBackend,
     /// What `/metrics` answers.
     pub metrics: Metrics,
     /// Who may do what.
@@ -39,6 +43,8 @@ pub struct Served {
     pub upkeep: Upkeep,
     /// Turns of claims that wait.
     pub waiting: Semaphore,
+    /// Turns of requests with large bodies.
+    pub large_bodies: Semaphore,
     /// Whether `/metrics` is answered without a token.
     pub public_metrics: bool,
     /// Becomes true when the server is told to end.
@@ -46,22 +52,28 @@ pub struct Served {
 }
 
 impl Served {
-    /// The answer of the database to what is about no single job, or a problem. What is not found is then the database.
-    pub async fn ask<T>(&self, call: impl Future<Output = turno::Result<T>>) -> Result<T, Problem> {
-        self.ask_for_job(call).await.map_err(|problem| match problem.status() {
-            StatusCode::NOT_FOUND => Problem::unavailable(problem.detail()),
-            _ => problem,
-        })
+    /// The answer of the database to a question, or a problem. What is not found is then the database.
+    pub async fn look<T>(&self, call: impl Future<Output = turno::Result<T>>) -> Result<T, Problem> {
+        match tokio::time::timeout(ANSWER_WITHIN, call).await {
+            Ok(answer) => answer.map_err(|error| found_no_database(Problem::of_question(error))),
+            Err(_) => Err(Problem::unavailable(silence())),
+        }
     }
 
-    /// The answer of the database to a change of one job, or a problem.
+    /// The answer of the database to a change that is about no single job, or a problem. What is not found is then the
+    /// database.
+    pub async fn ask<T>(&self, call: impl Future<Output = turno::Result<T>>) -> Result<T, Problem> {
+        self.ask_for_job(call).await.map_err(found_no_database)
+    }
+
+    /// The answer of the database to a change of one job, or a problem. Nobody knows what became of a change that was
+    /// not answered in time.
     pub async fn ask_for_job<T>(&self, call: impl Future<Output = turno::Result<T>>) -> Result<T, Problem> {
-        match tokio::time::timeout(ANSWER_WITHIN, call).await {
-            Ok(answer) => answer.map_err(Problem::from),
-            Err(_) => {
-                Err(Problem::unavailable(format!("the database did not answer within {ANSWER_WITHIN:?}")))
-            }
-        }
+        let answer = tokio::time::timeout(ANSWER_WITHIN, call).await;
+        let answer = answer.unwrap_or_else(|_| {
+            Err(turno::Error::new(turno::ErrorKind::Unavailable, silence()).with_outcome_unknown())
+        });
+        answer.map_err(Problem::from)
     }
 
     /// The newest jobs of a filter that are wanted, and where to go on if there may be more. They come without payloads
@@ -77,7 +89,7 @@ impl Served {
         let mut filter = JobFilter { limit: ROWS_AT_ONCE, ..filter };
         let (mut found, mut looked) = (Vec::new(), 0);
         loop {
-            let jobs = self.ask(self.backend.jobs(&filter)).await?;
+            let jobs = self.look(self.reads.jobs(&filter)).await?;
             let is_last = jobs.len() < ROWS_AT_ONCE as usize;
             for mut job in jobs {
                 (job.payload, job.result) = (None, None);
@@ -93,5 +105,16 @@ impl Served {
                 return Ok((found, None));
             }
         }
+    }
+}
+
+fn silence() -> String {
+    format!("the database did not answer within {ANSWER_WITHIN:?}")
+}
+
+fn found_no_database(problem: Problem) -> Problem {
+    match problem.status() {
+        StatusCode::NOT_FOUND => Problem::unavailable(problem.detail()),
+        _ => problem,
     }
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::cases;
 use crate::common::{signal, until};
-use crate::rig::{Engine, Rig};
+use crate::rig::{Engine, Rig, Server};
 
 cases![
     each_role_may_do_what_its_grants_say,
@@ -20,6 +20,11 @@ cases![
 fn each_role_may_do_what_its_grants_say(rig: &Rig) {
     let tokens = rig.token_file();
     let mut server = rig.serve(&["--token-file", &tokens]);
+    // Nobody's body is read, nor that of somebody without the right: what it holds does not matter.
+    assert_eq!(server.send("POST", "/api/v1/complete", &[], "{").problem(), (401, "unauthorized".into()));
+    let viewer = server.as_role("viewer").send("POST", "/api/v1/complete", &[], "{");
+    assert_eq!(viewer.problem(), (403, "permission_denied".into()));
+    server.token = None;
     let nobody = server.get("/api/v1/stats");
     assert_eq!(nobody.problem(), (401, "unauthorized".into()));
     assert!(nobody.header("www-authenticate").unwrap().starts_with("Bearer"));
@@ -68,7 +73,7 @@ fn bad_input_is_a_problem_with_a_code(rig: &Rig) {
     let long = format!(r#"{{"queue":"{}","kind":"k"}}"#, "q".repeat(201));
     let large = format!(r#"{{"queue":"q","kind":"k","payload":"{}"}}"#, "x".repeat(1 << 20));
     let huge = format!(r#"{{"queue":"q","kind":"k","payload":"{}"}}"#, "x".repeat(3 << 20));
-    let table: [(&str, &str, u16, &str); 12] = [
+    let table: [(&str, &str, u16, &str); 13] = [
         ("/api/v1/jobs", "{", 400, "invalid_json"),
         ("/api/v1/jobs", "", 400, "invalid_json"),
         ("/api/v1/jobs", r#"{"queue":"q"}"#, 422, "invalid_argument"),
@@ -81,6 +86,7 @@ fn bad_input_is_a_problem_with_a_code(rig: &Rig) {
         ("/api/v1/jobs", &huge, 413, "body_too_large"),
         ("/api/v1/claim", r#"{"queues":[],"worker":"w"}"#, 422, "invalid_argument"),
         ("/api/v1/claim", r#"{"queues":["q"],"worker":"w","wait_ms":60001}"#, 422, "invalid_argument"),
+        ("/api/v1/claim", r#"{"queues":["q"],"worker":"w","limit":101}"#, 422, "invalid_argument"),
     ];
     for (path, body, status, code) in table {
         let said = server.send("POST", path, &[("content-type", "application/json")], body);
@@ -94,6 +100,7 @@ fn bad_input_is_a_problem_with_a_code(rig: &Rig) {
         "/api/v1/jobs?state=lost",
         "/api/v1/jobs?state=dead&limit=0",
         "/api/v1/jobs?state=dead&x=1",
+        "/api/v1/jobs?state=dead&payload=true&limit=101",
         "/api/v1/jobs/abc",
         "/api/v1/jobs/-1",
         "/api/v1/jobs/99999999999999999999",
@@ -116,6 +123,9 @@ fn other_sites_and_other_names_are_refused(rig: &Rig) {
     assert_eq!(pause(&[("sec-fetch-site", "cross-site")]).problem(), (403, "cross_origin".into()));
     assert_eq!(pause(&[("host", "evil.example")]).problem(), (421, "misdirected".into()));
     assert_eq!(server.send("GET", "/", &[("host", "evil.example:80")], "").problem().0, 421);
+    for name in ["forwarded", "x-forwarded-for", "via"] {
+        assert_eq!(pause(&[(name, "for=192.0.2.1")]).problem(), (403, "proxied".into()), "{name}");
+    }
     assert_eq!(pause(&[("origin", &server.url)]).status, 200);
     let said = server.get("/");
     let policy = said.header("content-security-policy").unwrap();
@@ -156,6 +166,19 @@ fn a_proxy_is_believed_only_from_its_address(rig: &Rig) {
         (403, "permission_denied".into())
     );
     assert!(server.send("GET", "/", &user, "").text.contains("ada"));
+    // A page that made its own name resolve to here can send the header as well.
+    let named = |server: &Server, host| {
+        server.send(
+            "GET",
+            "/api/v1/stats",
+            &[&user[..], &[("host", host), ("via", "1.1 proxy")]].concat(),
+            "",
+        )
+    };
+    assert_eq!(named(&server, "jobs.example").problem(), (421, "misdirected".into()));
+    let known = rig.serve(&[&args[..], &["--host", "jobs.example"]].concat());
+    assert_eq!(named(&known, "jobs.example").status, 200);
+    assert_eq!(named(&known, "evil.example:80").problem(), (421, "misdirected".into()));
     let elsewhere = rig.serve(&[&args[..], &["--proxy-from", "192.0.2.1"]].concat());
     assert_eq!(elsewhere.send("GET", "/api/v1/stats", &user, "").problem(), (401, "unauthorized".into()));
 }

@@ -21,13 +21,11 @@ use crate::serve::state::Shared;
     (status = 200, description = "A key found the job already there", body = EnqueuedBody),
     Problems
 ))]
-pub async fn enqueue(
-    State(app): State<Shared>,
-    caller: Caller,
-    Body(body): Body<JobBody>,
-) -> Result<Response, Problem> {
+pub async fn enqueue(State(app): State<Shared>, caller: Caller, body: Body) -> Result<Response, Problem> {
+    caller.need(Right::Enqueue)?;
+    let (body, _turn) = body.json::<JobBody>(&app).await?;
     let job = NewJob::from(body);
-    may_enqueue(&caller, std::slice::from_ref(&job))?;
+    may_have_priorities(&caller, std::slice::from_ref(&job))?;
     let answers = app.ask(app.backend.enqueue(&[job])).await?;
     let enqueued = answers.first().ok_or_else(|| Problem::unavailable("the database did not answer"))?;
     let status = if enqueued.created { StatusCode::CREATED } else { StatusCode::OK };
@@ -40,18 +38,19 @@ pub async fn enqueue(
 pub async fn enqueue_many(
     State(app): State<Shared>,
     caller: Caller,
-    Body(body): Body<BatchBody>,
+    body: Body,
 ) -> Result<Json<BatchEnqueued>, Problem> {
+    caller.need(Right::Enqueue)?;
+    let (body, _turn) = body.json::<BatchBody>(&app).await?;
     let jobs: Vec<NewJob> = body.jobs.into_iter().map(NewJob::from).collect();
-    may_enqueue(&caller, &jobs)?;
+    may_have_priorities(&caller, &jobs)?;
     let answers = app.ask(app.backend.enqueue(&jobs)).await?;
     let jobs = answers.iter().map(|one| EnqueuedBody { id: one.id, created: one.created }).collect();
     Ok(Json(BatchEnqueued { jobs }))
 }
 
 /// A priority is the scheduler's alone, whatever the database's role of this server may do (rule E2).
-fn may_enqueue(caller: &Caller, jobs: &[NewJob]) -> Result<(), Problem> {
-    caller.need(Right::Enqueue)?;
+fn may_have_priorities(caller: &Caller, jobs: &[NewJob]) -> Result<(), Problem> {
     if jobs.iter().any(|job| job.priority.is_some()) {
         caller.need(Right::Prioritize)?;
     }

@@ -119,10 +119,12 @@ pub fn router() -> (Router<Shared>, OpenApi) {
 
 /// A JSON answer.
 fn json(status: StatusCode, value: &impl Serialize) -> Result<Response, Problem> {
-    let text = serde_json::to_vec(value).map_err(|error| {
-        tracing::error!(%error, "an answer cannot be written");
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the answer cannot be written as JSON")
-    })?;
+    let text = serde_json::to_vec(value).map_err(unwritable)?;
     let kind = HeaderValue::from_static("application/json");
     Ok((status, [(header::CONTENT_TYPE, kind)], text).into_response())
+}
+
+fn unwritable(error: serde_json::Error) -> Problem {
+    tracing::error!(%error, "an answer cannot be written");
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the answer cannot be written as JSON")
 }

@@ -10,7 +10,7 @@ use super::types::{CancelBody, CancelledBody, PausedBody, PriorityBody};
 use super::{Problems, json};
 use crate::serve::access::Right;
 use crate::serve::caller::Caller;
-use crate::serve::extract::{Body, Id, Name, Optional};
+use crate::serve::extract::{Body, Id, Name};
 use crate::serve::problem::Problem;
 use crate::serve::state::{Served, Shared};
 use crate::views::Job;
@@ -24,9 +24,10 @@ pub async fn cancel(
     State(app): State<Shared>,
     caller: Caller,
     Id(id): Id,
-    Optional(body): Optional<CancelBody>,
+    body: Body,
 ) -> Result<Json<CancelledBody>, Problem> {
     caller.need(Right::Cancel)?;
+    let body: CancelBody = body.json_or_default(&app).await?;
     match app.ask_for_job(app.backend.cancel(id, body.force)).await? {
         CancelAnswer::Cancelled => Ok(Json(CancelledBody { id, answer: "cancelled" })),
         CancelAnswer::Requested => Ok(Json(CancelledBody { id, answer: "requested" })),
@@ -54,15 +55,16 @@ pub async fn reprioritize(
     State(app): State<Shared>,
     caller: Caller,
     Id(id): Id,
-    Body(body): Body<PriorityBody>,
+    body: Body,
 ) -> Result<Response, Problem> {
     caller.need(Right::Prioritize)?;
+    let (body, _turn) = body.json::<PriorityBody>(&app).await?;
     app.ask_for_job(app.backend.reprioritize(id, body.priority)).await?;
     now(&app, id).await
 }
 
 async fn now(app: &Served, id: JobId) -> Result<Response, Problem> {
-    let job = app.ask(app.backend.job(id)).await?;
+    let job = app.look(app.reads.job(id)).await?;
     let job = job.ok_or_else(|| Problem::not_found(format!("there is no job {id}")))?;
     json(StatusCode::OK, &Job::new(&job, false))
 }

@@ -20,12 +20,9 @@ use crate::serve::state::{Served, Shared};
 /// job a refusal is a 409 (`lease_lost`, or `conflict` if it was settled otherwise), and a job without a record a 404.
 #[utoipa::path(post, path = "/complete", operation_id = "complete", tag = "work", request_body = CompleteMany,
     responses((status = 200, description = "In the order of the request", body = SettledMany), Problems))]
-pub async fn complete(
-    State(app): State<Shared>,
-    caller: Caller,
-    Body(body): Body<CompleteMany>,
-) -> Result<Response, Problem> {
+pub async fn complete(State(app): State<Shared>, caller: Caller, body: Body) -> Result<Response, Problem> {
     caller.need(Right::Work)?;
+    let (body, _turn) = body.json::<CompleteMany>(&app).await?;
     let verdicts: Vec<Completion> = verdicts(&body.worker, body.jobs)?;
     let proofs: Vec<Proof> = verdicts.iter().map(|one| one.proof).collect();
     settle(&app, &proofs, app.backend.complete(&body.worker, &verdicts)).await
@@ -34,12 +31,9 @@ pub async fn complete(
 /// Fail attempts: retried by the queue's back-off, after a delay, or never. Role: worker. Refusals as for `complete`.
 #[utoipa::path(post, path = "/fail", operation_id = "fail", tag = "work", request_body = FailMany,
     responses((status = 200, description = "In the order of the request", body = SettledMany), Problems))]
-pub async fn fail(
-    State(app): State<Shared>,
-    caller: Caller,
-    Body(body): Body<FailMany>,
-) -> Result<Response, Problem> {
+pub async fn fail(State(app): State<Shared>, caller: Caller, body: Body) -> Result<Response, Problem> {
     caller.need(Right::Work)?;
+    let (body, _turn) = body.json::<FailMany>(&app).await?;
     let verdicts: Vec<Failure> = verdicts(&body.worker, body.jobs)?;
     let proofs: Vec<Proof> = verdicts.iter().map(|one| one.proof).collect();
     settle(&app, &proofs, app.backend.fail(&body.worker, &verdicts)).await
@@ -48,12 +42,9 @@ pub async fn fail(
 /// Give jobs back uncharged. Role: worker. Refusals as for `complete`.
 #[utoipa::path(post, path = "/release", operation_id = "release", tag = "work", request_body = ReleaseMany,
     responses((status = 200, description = "In the order of the request", body = SettledMany), Problems))]
-pub async fn release(
-    State(app): State<Shared>,
-    caller: Caller,
-    Body(body): Body<ReleaseMany>,
-) -> Result<Response, Problem> {
+pub async fn release(State(app): State<Shared>, caller: Caller, body: Body) -> Result<Response, Problem> {
     caller.need(Right::Work)?;
+    let (body, _turn) = body.json::<ReleaseMany>(&app).await?;
     let verdicts: Vec<Release> = verdicts(&body.worker, body.jobs)?;
     let proofs: Vec<Proof> = verdicts.iter().map(|one| one.proof).collect();
     settle(&app, &proofs, app.backend.release(&body.worker, &verdicts)).await

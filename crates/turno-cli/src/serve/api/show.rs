@@ -6,16 +6,17 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 use turno::{JobFilter, JobId, QueueStats, limits};
 use utoipa::ToSchema;
 
 use super::types::{JobsQuery, RefusedQuery, ShowQuery, StatsQuery};
-use super::{Problems, json};
+use super::{Problems, json, unwritable};
 use crate::serve::access::Right;
 use crate::serve::caller::Caller;
 use crate::serve::extract::{Id, Query};
 use crate::serve::problem::Problem;
-use crate::serve::state::Shared;
+use crate::serve::state::{ROWS_AT_ONCE, Shared};
 use crate::views::{Attempt, Job, Refusal, Settings, Stats};
 
 /// Most lines of the ledger that are shown with a job.
@@ -23,9 +24,10 @@ const REFUSED_SHOWN: u32 = 100;
 
 /// A page of jobs.
 #[derive(Serialize, ToSchema)]
-pub struct JobsPage<'a> {
+pub struct JobsPage {
     /// Newest first.
-    jobs: Vec<Job<'a>>,
+    #[schema(value_type = Vec<Job>)]
+    jobs: Vec<Box<RawValue>>,
     /// The `before` of the next page, if there may be one.
     #[schema(value_type = Option<String>)]
     next: Option<JobId>,
@@ -41,20 +43,34 @@ pub async fn jobs(
 ) -> Result<Response, Problem> {
     caller.need(Right::Jobs)?;
     check_limit(query.limit)?;
+    if query.payload && query.limit > ROWS_AT_ONCE {
+        let detail = format!("limit {} is above {ROWS_AT_ONCE}, the most with payloads", query.limit);
+        return Err(Problem::invalid(detail));
+    }
     for (what, name) in [("queue", &query.queue), ("kind", &query.kind)] {
         name.as_deref().map_or(Ok(()), |name| turno::check_name(what, name))?;
     }
-    let filter = JobFilter {
+    let mut filter = JobFilter {
         state: query.state,
         queue: query.queue,
         kind: query.kind,
         before: query.before,
-        limit: query.limit,
+        limit: ROWS_AT_ONCE,
     };
-    let jobs = app.ask(app.backend.jobs(&filter)).await?;
-    let next = jobs.last().map(|job| job.id).filter(|_| jobs.len() == query.limit as usize);
-    let jobs = jobs.iter().map(|job| Job::new(job, query.payload)).collect();
-    json(StatusCode::OK, &JobsPage { jobs, next })
+    // Rows carry their payloads, shown or not: only a part of the page is in memory with them.
+    let mut shown = Vec::new();
+    loop {
+        filter.limit = ROWS_AT_ONCE.min(query.limit - shown.len() as u32);
+        let jobs = app.look(app.reads.jobs(&filter)).await?;
+        for job in &jobs {
+            shown.push(to_raw_value(&Job::new(job, query.payload)).map_err(unwritable)?);
+        }
+        filter.before = jobs.last().map(|job| job.id);
+        if jobs.len() < filter.limit as usize || shown.len() == query.limit as usize {
+            let next = filter.before.filter(|_| shown.len() == query.limit as usize);
+            return json(StatusCode::OK, &JobsPage { jobs: shown, next });
+        }
+    }
 }
 
 /// A job with everything that is known of it.
@@ -79,10 +95,10 @@ pub async fn job(
     Query(query): Query<ShowQuery>,
 ) -> Result<Response, Problem> {
     caller.need(Right::Story)?;
-    let job = app.ask(app.backend.job(id)).await?;
+    let job = app.look(app.reads.job(id)).await?;
     let job = job.ok_or_else(|| Problem::not_found(format!("there is no job {id}")))?;
-    let attempts = app.ask(app.backend.attempts(id)).await?;
-    let refused = app.ask(app.backend.refused(Some(id), None, REFUSED_SHOWN)).await?;
+    let attempts = app.look(app.reads.attempts(id)).await?;
+    let refused = app.look(app.reads.refused(Some(id), None, REFUSED_SHOWN)).await?;
     let story = JobStory {
         job: Job::new(&job, query.payload),
         attempts: attempts.iter().map(Attempt::from).collect(),
@@ -113,7 +129,7 @@ pub async fn refused(
     if query.before.is_some_and(|before| before < 0) {
         return Err(Problem::invalid("`before` is no line of the ledger"));
     }
-    let lines = app.ask(app.backend.refused(query.job, query.before, query.limit)).await?;
+    let lines = app.look(app.reads.refused(query.job, query.before, query.limit)).await?;
     let next = lines.last().map(|line| line.id).filter(|_| lines.len() == query.limit as usize);
     let refused = lines.iter().map(|line| Refusal::new(line, query.payload)).collect();
     json(StatusCode::OK, &RefusedPage { refused, next })
@@ -139,7 +155,7 @@ pub async fn stats(
         return Err(Problem::invalid(format!("window_ms {} is not in 1..=315360000000", query.window_ms)));
     }
     let window = Duration::from_millis(query.window_ms);
-    let mut stats = app.ask(app.backend.stats(window)).await?;
+    let mut stats = app.look(app.reads.stats(window)).await?;
     stats.sort_by(oldest_first);
     let queues = stats.iter().map(|stats| Stats::new(stats, window)).collect();
     json(StatusCode::OK, &StatsAnswer { queues })
@@ -162,7 +178,7 @@ pub struct QueuesAnswer<'a> {
     responses((status = 200, description = "The settings", body = QueuesAnswer), Problems))]
 pub async fn queues(State(app): State<Shared>, caller: Caller) -> Result<Response, Problem> {
     caller.need(Right::Queues)?;
-    let settings = app.ask(app.backend.queue_list()).await?;
+    let settings = app.look(app.reads.queue_list()).await?;
     let queues = settings.iter().map(Settings::from).collect();
     json(StatusCode::OK, &QueuesAnswer { queues })
 }

@@ -100,7 +100,7 @@ pub struct ClaimBody {
     pub worker: String,
     /// At most this many jobs.
     #[serde(default = "one")]
-    #[schema(minimum = 1, maximum = 1000)]
+    #[schema(minimum = 1, maximum = 100)]
     pub limit: u32,
     /// How long the jobs are held without a heartbeat.
     #[serde(default = "half_a_minute")]
@@ -424,7 +424,7 @@ pub struct JobsQuery {
     #[serde(default = "fifty")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: u32,
-    /// Show payloads and results.
+    /// Show payloads and results, of at most 100 jobs.
     #[serde(default)]
     pub payload: bool,
 }

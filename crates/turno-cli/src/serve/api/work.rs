@@ -23,6 +23,8 @@ use crate::serve::extract::Body;
 use crate::serve::problem::Problem;
 use crate::serve::state::{Served, Shared, WAITING_CLAIMS_MAX};
 
+/// Most jobs of one claim over HTTP, whose answer holds all their payloads.
+const CLAIM_JOBS_MAX: u32 = 100;
 /// The longest wait of one claim.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Pauses between two looks: from the first to the second.
@@ -31,18 +33,19 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// How long the database remembers that this server sleeps.
 const WAIT_TTL: Duration = Duration::from_secs(10);
 
-/// Claim jobs; waits for one if there is none. Role: worker. Safe to repeat with the same token.
+/// Claim jobs; waits for one if there is none. Role: worker. Safe to repeat with the same token. The first heartbeat of
+/// a job says that it has started: a lease that ends before is not charged, at most three times a job.
 #[utoipa::path(post, path = "/claim", operation_id = "claim", tag = "work", request_body = ClaimBody,
     responses((status = 200, description = "Up to `limit` jobs", body = ClaimedBody), Problems))]
-pub async fn claim(
-    State(app): State<Shared>,
-    caller: Caller,
-    Body(body): Body<ClaimBody>,
-) -> Result<Response, Problem> {
+pub async fn claim(State(app): State<Shared>, caller: Caller, body: Body) -> Result<Response, Problem> {
     caller.need(Right::Work)?;
+    let (body, _turn) = body.json::<ClaimBody>(&app).await?;
     let wait = Duration::from_millis(body.wait_ms);
     if wait > WAIT_MAX {
         return Err(Problem::invalid(format!("wait_ms {} is above {}", body.wait_ms, WAIT_MAX.as_millis())));
+    }
+    if body.limit > CLAIM_JOBS_MAX {
+        return Err(Problem::invalid(format!("limit {} is above {CLAIM_JOBS_MAX}", body.limit)));
     }
     let token = body.token.map(Token::new).transpose()?.unwrap_or_else(Token::random);
     let request = ClaimRequest {
@@ -51,7 +54,8 @@ pub async fn claim(
         limit: body.limit,
         lease: Duration::from_millis(body.lease_ms),
         token,
-        start: None,
+        // What a heartbeat has not reported as started is not charged if the answer to this claim is lost (rule F2).
+        start: Some(0),
         from_ranks: Vec::new(),
     };
     request.check()?;
@@ -126,27 +130,26 @@ async fn presentable(app: &Served, worker: &str, jobs: Vec<ClaimedJob>) -> Vec<J
 /// The jobs that a token holds: the answer to a claim with unknown outcome. Role: worker.
 #[utoipa::path(post, path = "/held", operation_id = "held", tag = "work", request_body = HeldBody,
     responses((status = 200, description = "The jobs", body = ClaimedBody), Problems))]
-pub async fn held(
-    State(app): State<Shared>,
-    caller: Caller,
-    Body(body): Body<HeldBody>,
-) -> Result<Response, Problem> {
+pub async fn held(State(app): State<Shared>, caller: Caller, body: Body) -> Result<Response, Problem> {
     caller.need(Right::Work)?;
+    let (body, _turn) = body.json::<HeldBody>(&app).await?;
     let token = Token::new(body.token)?;
-    let jobs = app.ask(app.backend.held(token)).await?;
+    let jobs = app.look(app.reads.held(token)).await?;
     let jobs = presentable(&app, "held", jobs).await;
     json(StatusCode::OK, &ClaimedBody { token: body.token, jobs, next_due_in_ms: None })
 }
 
-/// Extend leases, of up to 1,000 jobs. Role: worker. Call it every third of a lease.
+/// Extend leases, of up to 1,000 jobs, and say that they have started. Role: worker. Call it when a job begins, and then
+/// every third of a lease.
 #[utoipa::path(post, path = "/heartbeat", operation_id = "heartbeat", tag = "work", request_body = HeartbeatBody,
     responses((status = 200, description = "In the order of the request", body = HeartbeatAnswers), Problems))]
 pub async fn heartbeat(
     State(app): State<Shared>,
     caller: Caller,
-    Body(body): Body<HeartbeatBody>,
+    body: Body,
 ) -> Result<Json<HeartbeatAnswers>, Problem> {
     caller.need(Right::Work)?;
+    let (body, _turn) = body.json::<HeartbeatBody>(&app).await?;
     if body.jobs.len() > limits::HEARTBEAT_JOBS_MAX {
         let (n, max) = (body.jobs.len(), limits::HEARTBEAT_JOBS_MAX);
         return Err(Problem::invalid(format!("a heartbeat takes at most {max} jobs, not {n}")));

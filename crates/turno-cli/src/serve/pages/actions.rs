@@ -4,10 +4,11 @@
 use askama::Template;
 use axum::extract::rejection::FormRejection;
 use axum::extract::{FromRequest, Request, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use turno::{CancelAnswer, ErrorKind, JobId, limits};
+use turno::{CancelAnswer, JobId, limits};
 
 use super::show::escaped;
 use super::visitor::{Shell, Visitor};
@@ -140,7 +141,7 @@ pub async fn cancel(
         CancelAnswer::Cancelled | CancelAnswer::Requested => Ok(to_job(id)),
         CancelAnswer::TooLate(state) => {
             let detail = format!("Job {id} is {state} already.");
-            Err(Problem::new(axum::http::StatusCode::CONFLICT, "too_late", detail).into())
+            Err(Problem::new(StatusCode::CONFLICT, "too_late", detail).into())
         }
     }
 }
@@ -192,8 +193,8 @@ pub async fn retry_many(State(app): State<Shared>, visitor: Visitor, Form(form):
         }));
     }
     for id in ids {
-        match app.backend.retry(id).await {
-            Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => {}
+        match app.ask_for_job(app.backend.retry(id)).await {
+            Err(problem) if matches!(problem.status(), StatusCode::CONFLICT | StatusCode::NOT_FOUND) => {}
             answer => answer?,
         }
     }
@@ -203,7 +204,7 @@ pub async fn retry_many(State(app): State<Shared>, visitor: Visitor, Form(form):
 /// Asks for a priority.
 pub async fn ask_priority(State(app): State<Shared>, visitor: Visitor, Id(id): Id) -> Answer {
     visitor.need(Right::Prioritize)?;
-    let job = app.ask(app.backend.job(id)).await?;
+    let job = app.look(app.reads.job(id)).await?;
     let job = job.ok_or_else(|| Problem::not_found(format!("There is no job {id}.")))?;
     let page = Confirm::of_job(&visitor, id, "priority", "Reprioritize", "Its due time stays.");
     Ok(render(&Confirm { asks_priority: true, priority: job.priority, ..page }))

@@ -81,10 +81,10 @@ pub async fn show(
     Query(asked): Query<Asked>,
 ) -> Answer {
     visitor.need(Right::Story)?;
-    let job = app.ask(app.backend.job(id)).await?;
+    let job = app.look(app.reads.job(id)).await?;
     let job = job.ok_or_else(|| Problem::not_found(format!("There is no job {id}.")))?;
-    let attempts = app.ask(app.backend.attempts(id)).await?;
-    let refused = app.ask(app.backend.refused(Some(id), None, REFUSED_SHOWN)).await?;
+    let attempts = app.look(app.reads.attempts(id)).await?;
+    let refused = app.look(app.reads.refused(Some(id), None, REFUSED_SHOWN)).await?;
     let hidden = |text: &Option<String>| match text {
         Some(text) => format!("{} bytes, hidden.", text.len()),
         None => "None is kept.".to_owned(),

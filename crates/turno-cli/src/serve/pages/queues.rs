@@ -101,7 +101,7 @@ struct Overview {
 /// All queues, the one whose oldest due job has waited longest first.
 pub async fn overview(State(app): State<Shared>, visitor: Visitor) -> Answer {
     visitor.need(Right::Stats)?;
-    let mut stats = app.ask(app.backend.stats(WINDOW)).await?;
+    let mut stats = app.look(app.reads.stats(WINDOW)).await?;
     stats.sort_by(crate::serve::api::oldest_first);
     let left_out = stats.len().saturating_sub(QUEUES_MAX);
     stats.truncate(QUEUES_MAX);
@@ -125,10 +125,10 @@ struct QueuePage {
 /// One queue.
 pub async fn queue(State(app): State<Shared>, visitor: Visitor, Name(name): Name) -> Answer {
     visitor.need(Right::Stats)?;
-    let stats = app.ask(app.backend.stats(WINDOW)).await?;
+    let stats = app.look(app.reads.stats(WINDOW)).await?;
     let stats = stats.iter().find(|stats| stats.queue == name);
     let stats = stats.ok_or_else(|| Problem::not_found(format!("There is no queue {name:?}.")))?;
-    let all = app.ask(app.backend.queue_list()).await?;
+    let all = app.look(app.reads.queue_list()).await?;
     let own = all.iter().find(|settings| settings.queue.as_deref() == Some(&*name));
     let settings = own.or_else(|| all.iter().find(|settings| settings.queue.is_none()));
     Ok(render(&QueuePage {

@@ -66,7 +66,7 @@ struct RefusedPage {
 /// The ledger.
 pub async fn list(State(app): State<Shared>, visitor: Visitor, Query(from): Query<Page>) -> Answer {
     visitor.need(Right::Story)?;
-    let lines = app.ask(app.backend.refused(None, from.before, PAGE_ROWS)).await?;
+    let lines = app.look(app.reads.refused(None, from.before, PAGE_ROWS)).await?;
     let next = lines.last().map(|line| line.id).filter(|_| lines.len() == PAGE_ROWS as usize);
     Ok(render(&RefusedPage {
         shell: visitor.shell("refused", from.before.is_none()),

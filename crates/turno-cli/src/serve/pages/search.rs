@@ -40,7 +40,7 @@ pub async fn find(State(app): State<Shared>, visitor: Visitor, Query(asked): Que
     if !q.is_empty()
         && q.chars().all(|c| c.is_ascii_digit())
         && let Ok(id) = q.parse::<JobId>()
-        && app.ask(app.backend.job(id)).await?.is_some()
+        && app.look(app.reads.job(id)).await?.is_some()
     {
         return Ok(Redirect::to(&format!("/jobs/{id}")).into_response());
     }
