@@ -39,7 +39,9 @@ struct Seen {
     only: Option<BTreeSet<String>>,
     stats: Option<Vec<QueueStats>>,
     stats_at: Option<Instant>,
-    dead: BTreeMap<String, u64>,
+    /// `None` while it is not known.
+    dead: Option<BTreeMap<String, u64>>,
+    /// When they were last asked for, answered or not: the question is not cheap.
     dead_at: Option<Instant>,
     asked: bool,
 }
@@ -58,20 +60,23 @@ impl Queues {
             let seen = self.seen();
             (is_fresh(seen.stats_at, FRESH), is_fresh(seen.dead_at, DEAD_FRESH))
         };
+        // One for both questions, so that a scrape ends in time.
+        let deadline = tokio::time::Instant::now() + ANSWER_WITHIN;
         if !stats_fresh {
-            let stats = tokio::time::timeout(ANSWER_WITHIN, backend.stats(WINDOW)).await;
+            let stats = tokio::time::timeout_at(deadline, backend.stats(WINDOW)).await;
             let stats = stats.ok().and_then(Result::ok);
             let mut seen = self.seen();
             seen.asked = true;
             seen.stats_at = stats.is_some().then(Instant::now);
             seen.stats = stats;
         }
-        if !dead_fresh
-            && self.seen().stats.is_some()
-            && let Ok(Ok(stats)) = tokio::time::timeout(ANSWER_WITHIN, backend.stats(EVER)).await
-        {
+        if !dead_fresh && self.seen().stats.is_some() {
+            let stats =
+                tokio::time::timeout_at(deadline, backend.stats(EVER)).await.ok().and_then(Result::ok);
+            let dead =
+                |stats: Vec<QueueStats>| stats.into_iter().map(|stats| (stats.queue, stats.dead.n)).collect();
             let mut seen = self.seen();
-            seen.dead = stats.into_iter().map(|stats| (stats.queue, stats.dead.n)).collect();
+            seen.dead = stats.map(dead);
             seen.dead_at = Some(Instant::now());
         }
     }
@@ -149,7 +154,7 @@ impl Collector for QueueCollector {
         per_queue(&mut encoder, "turno_queue_start_p99_seconds", help, &stats, |s| p99(s.start_p99))?;
         let help = "From first due to ended over five minutes, 99th percentile, by the database";
         per_queue(&mut encoder, "turno_queue_finish_p99_seconds", help, &stats, |s| p99(s.finish_p99))?;
-        states(&mut encoder, &stats, &seen.dead)?;
+        states(&mut encoder, &stats, seen.dead.as_ref())?;
         recent(&mut encoder, &stats)
     }
 }
@@ -176,20 +181,16 @@ fn per_queue(
 fn states(
     encoder: &mut DescriptorEncoder,
     stats: &[QueueStats],
-    dead: &BTreeMap<String, u64>,
+    dead: Option<&BTreeMap<String, u64>>,
 ) -> std::fmt::Result {
     let help = "Jobs by state; counts stop at 10000, and dead jobs are counted at most once a minute";
     let mut metric = encoder.encode_descriptor("turno_queue_jobs", help, None, MetricType::Gauge)?;
     for stats in stats {
         let queue = &*stats.queue;
-        let dead = dead.get(queue).copied().unwrap_or_default();
-        let counts = [
-            ("ready", stats.ready.n),
-            ("scheduled", stats.scheduled.n),
-            ("running", stats.running.n),
-            ("dead", dead),
-        ];
-        for (state, n) in counts {
+        let dead = dead.map(|dead| ("dead", dead.get(queue).copied().unwrap_or_default()));
+        let counts =
+            [("ready", stats.ready.n), ("scheduled", stats.scheduled.n), ("running", stats.running.n)];
+        for (state, n) in counts.into_iter().chain(dead) {
             ConstGauge::new(n as f64).encode(metric.encode_family(&[("queue", queue), ("state", state)])?)?;
         }
     }
