@@ -72,8 +72,7 @@ fn bad_input_is_a_problem_with_a_code(rig: &Rig) {
     let deep = format!(r#"{{"queue":"q","kind":"k","payload":{}{}}}"#, "[".repeat(101), "]".repeat(101));
     let long = format!(r#"{{"queue":"{}","kind":"k"}}"#, "q".repeat(201));
     let large = format!(r#"{{"queue":"q","kind":"k","payload":"{}"}}"#, "x".repeat(1 << 20));
-    let huge = format!(r#"{{"queue":"q","kind":"k","payload":"{}"}}"#, "x".repeat(3 << 20));
-    let table: [(&str, &str, u16, &str); 13] = [
+    let table: [(&str, &str, u16, &str); 12] = [
         ("/api/v1/jobs", "{", 400, "invalid_json"),
         ("/api/v1/jobs", "", 400, "invalid_json"),
         ("/api/v1/jobs", r#"{"queue":"q"}"#, 422, "invalid_argument"),
@@ -83,7 +82,6 @@ fn bad_input_is_a_problem_with_a_code(rig: &Rig) {
         ("/api/v1/jobs", &deep, 422, "invalid_argument"),
         ("/api/v1/jobs", &long, 422, "invalid_argument"),
         ("/api/v1/jobs", &large, 422, "invalid_argument"),
-        ("/api/v1/jobs", &huge, 413, "body_too_large"),
         ("/api/v1/claim", r#"{"queues":[],"worker":"w"}"#, 422, "invalid_argument"),
         ("/api/v1/claim", r#"{"queues":["q"],"worker":"w","wait_ms":60001}"#, 422, "invalid_argument"),
         ("/api/v1/claim", r#"{"queues":["q"],"worker":"w","limit":101}"#, 422, "invalid_argument"),
@@ -93,6 +91,8 @@ fn bad_input_is_a_problem_with_a_code(rig: &Rig) {
         let shown: String = body.chars().take(80).collect();
         assert_eq!(said.problem(), (status, code.into()), "{path} {shown}");
     }
+    let huge = server.send_while_reading("/api/v1/jobs", &"x".repeat(3 << 20));
+    assert!(huge.starts_with("HTTP/1.1 413 ") && huge.contains("body_too_large"), "{huge}");
     let plain = server.send("POST", "/api/v1/jobs", &[("content-type", "text/plain")], "{}");
     assert_eq!(plain.problem(), (415, "unsupported_media_type".into()));
     let queries = [

@@ -54,6 +54,11 @@ impl Proxy {
         *self.losing.lock().expect("no panic with this lock") = Losing::From(marker.into());
     }
 
+    /// Whether an answer has been lost already.
+    pub fn has_lost(&self) -> bool {
+        matches!(*self.losing.lock().expect("no panic with this lock"), Losing::All)
+    }
+
     /// Breaks every connection; new ones work.
     pub fn break_connections(&self) {
         *self.losing.lock().expect("no panic with this lock") = Losing::None;

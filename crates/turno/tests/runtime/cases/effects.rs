@@ -90,6 +90,7 @@ async fn an_enqueue_without_a_key_whose_answer_was_lost_goes_up_and_says_so(rig:
     proxy.lose_answers_from(ENQUEUED);
     let task = tokio::spawn(async move { queue.enqueue("k", &1).await });
     until("the job is there", || async { count(&rig, "k").await == 1 }).await;
+    until("its answer is lost", || async { proxy.has_lost() }).await;
     proxy.break_connections();
     let error = task.await.unwrap().unwrap_err();
     assert!(error.outcome_is_unknown(), "{error}");
@@ -106,6 +107,7 @@ async fn an_enqueue_with_a_key_whose_answer_was_lost_makes_one_job(rig: Arc<Rig>
     proxy.lose_answers_from(ENQUEUED);
     let task = tokio::spawn(async move { queue.enqueue_job(job).await });
     until("the job is there", || async { count(&rig, "k").await == 1 }).await;
+    until("its answer is lost", || async { proxy.has_lost() }).await;
     proxy.break_connections();
     let answer = task.await.unwrap().unwrap();
     assert!(!answer.created, "the second call finds what the first one made");
@@ -132,6 +134,7 @@ async fn a_claim_whose_answer_was_lost_is_repeated_with_its_token(rig: Arc<Rig>)
     let id = rig.enqueue("k", "\"the payload of the lost claim\"").await;
     until_state(&rig, id, State::Running).await;
     assert!(!log.has("ran"), "the worker does not know of it");
+    until("its answer is lost", || async { proxy.has_lost() }).await;
     proxy.break_connections();
     until_state(&rig, id, State::Succeeded).await;
     let record = rig.job(id).await;
@@ -155,6 +158,7 @@ async fn a_shutdown_asks_what_a_lost_claim_holds_and_gives_it_back(rig: Arc<Rig>
     let id = rig.enqueue("k", "\"the payload of the lost claim\"").await;
     until_state(&rig, id, State::Running).await;
     running.handle.shutdown();
+    until("its answer is lost", || async { proxy.has_lost() }).await;
     proxy.break_connections();
     let report = running.ended().await;
     assert_eq!(report.metrics.started, 0);
@@ -189,6 +193,7 @@ async fn a_settle_whose_answer_was_lost_is_not_done_twice(rig: Arc<Rig>) {
     gate.add_permits(1);
     until_state(&rig, id, State::Succeeded).await;
     assert_eq!(running.handle.metrics().succeeded, 0, "the worker does not know of it");
+    until("its answer is lost", || async { proxy.has_lost() }).await;
     proxy.break_connections();
     until("its completion is answered", || async { running.handle.metrics().succeeded == 1 }).await;
     let metrics = running.stop().await.metrics;
