@@ -17,7 +17,7 @@ BEGIN
     DECLARE v_place INT DEFAULT 0;
     DECLARE v_path VARCHAR(16);
     DECLARE v_queue VARBINARY(200);
-    DECLARE v_from, v_left, v_start, v_paused BIGINT;
+    DECLARE v_from, v_left, v_start, v_paused, v_tries, v_got BIGINT;
     SET p_taken = 0;
     WHILE v_place < JSON_LENGTH(p_queues) AND p_taken < p_limit DO
         SET v_path = CONCAT('$[', v_place, ']');
@@ -30,16 +30,22 @@ BEGIN
                       WHERE j.queue = v_queue AND j.state = 'ready' AND j.place >= v_from LIMIT v_left) c;
         SELECT COUNT(q.paused_at) INTO v_paused FROM turno.queue q WHERE q.queue = v_queue;
         IF v_left > 0 AND v_paused = 0 THEN
-            UPDATE (SELECT c.id, ROW_NUMBER() OVER (ORDER BY c.place, c.id) AS number
-                    FROM (SELECT j.id, j.place FROM turno.job j FORCE INDEX (job_place)
-                          WHERE j.queue = v_queue AND j.state = 'ready' AND j.place >= v_from
-                          ORDER BY j.place, j.id LIMIT v_left FOR UPDATE SKIP LOCKED) c) best
-            STRAIGHT_JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = best.id
-            SET j.state = 'running', j.attempt = j.attempt + 1, j.token = p_token, j.worker = p_worker, j.claimed_at = v_now,
-                j.started_at = IF(best.number <= v_start, v_now, NULL),
-                j.run_until = v_now + j.max_run_ms * 1000 + 10000000,
-                j.lease_until = v_now + LEAST(p_lease_ms * 1000, j.max_run_ms * 1000 + 10000000);
-            SET p_taken = p_taken + ROW_COUNT();
+            -- Twice if none of those counted could be had: a claim of the neighbouring queue that read past its own end may have held
+            -- them for a moment.
+            SET v_tries = 2, v_got = 0;
+            WHILE v_tries > 0 AND v_got = 0 DO
+                UPDATE (SELECT c.id, ROW_NUMBER() OVER (ORDER BY c.place, c.id) AS number
+                        FROM (SELECT j.id, j.place FROM turno.job j FORCE INDEX (job_place)
+                              WHERE j.queue = v_queue AND j.state = 'ready' AND j.place >= v_from
+                              ORDER BY j.place, j.id LIMIT v_left FOR UPDATE SKIP LOCKED) c) best
+                STRAIGHT_JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = best.id
+                SET j.state = 'running', j.attempt = j.attempt + 1, j.token = p_token, j.worker = p_worker, j.claimed_at = v_now,
+                    j.started_at = IF(best.number <= v_start, v_now, NULL),
+                    j.run_until = v_now + j.max_run_ms * 1000 + 10000000,
+                    j.lease_until = v_now + LEAST(p_lease_ms * 1000, j.max_run_ms * 1000 + 10000000);
+                SET v_got = ROW_COUNT(), v_tries = v_tries - 1;
+            END WHILE;
+            SET p_taken = p_taken + v_got;
         END IF;
     END WHILE;
 END

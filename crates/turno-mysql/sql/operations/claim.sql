@@ -37,10 +37,6 @@ BEGIN
     IF v_held = 0 THEN
         CALL turno.promote_due(p_queues, 1000, v_count);
         CALL turno.claim_take(p_queues, p_worker, p_limit, p_lease_ms, v_token, p_start, p_from_ranks, v_taken);
-        IF v_taken = 0 THEN
-            -- A claim of the neighbouring queue that reads past its own end holds the next row for a moment: look twice.
-            CALL turno.claim_take(p_queues, p_worker, p_limit, p_lease_ms, v_token, p_start, p_from_ranks, v_taken);
-        END IF;
         IF v_taken < p_limit THEN
             CALL turno.reap_expired(1000, p_lease_ms DIV 3, v_lost, v_ready, v_hold);
         END IF;
