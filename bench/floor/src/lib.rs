@@ -15,6 +15,8 @@ mod sqlite;
 #[cfg(feature = "sqlserver")]
 mod sqlserver;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -117,6 +119,43 @@ pub async fn connect(url: &str, engine: Engine) -> Result<Box<dyn Floor>> {
             let message = format!("there is no benchmark for {other} yet");
             Err(Error::new(ErrorKind::InvalidArgument, message))
         }
+    }
+}
+
+/// How far the sessions are that claim and delete together.
+struct Progress {
+    done: AtomicU64,
+    /// Until nothing is left, or until so many are done.
+    total: Option<u64>,
+}
+
+impl Progress {
+    fn until(total: Option<u64>) -> Arc<Self> {
+        Arc::new(Progress { done: AtomicU64::new(0), total })
+    }
+
+    /// Counts what a session has just done, and says whether it goes on; it waits a moment for those who put jobs in.
+    async fn goes_on(&self, done: usize) -> bool {
+        let so_far = self.done.fetch_add(done as u64, Ordering::Relaxed) + done as u64;
+        match self.total {
+            None => done > 0,
+            Some(total) if so_far >= total => false,
+            Some(_) => {
+                if done == 0 {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                true
+            }
+        }
+    }
+}
+
+/// A task that ends with what holds this.
+struct AbortOnDrop(tokio::task::JoinHandle<Result<()>>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

@@ -10,7 +10,7 @@ use mysql_async::prelude::Queryable;
 use turno_contract::{Error, ErrorKind, Result};
 use turno_mysql::MysqlOptions;
 
-use crate::{Counters, Floor, Hold, Holding};
+use crate::{AbortOnDrop, Counters, Floor, Hold, Holding};
 
 /// Every statement that is more than one line.
 pub(crate) mod sql {
@@ -207,14 +207,6 @@ async fn scan(mut session: Conn, sql: String) -> Result<()> {
     loop {
         session.query_drop(&sql).await.map_err(failed)?;
         tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
-struct AbortOnDrop(tokio::task::JoinHandle<Result<()>>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

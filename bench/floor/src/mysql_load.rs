@@ -2,15 +2,14 @@
 //! queue must: no retries, no history, no fence beyond a token.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 use turno_contract::{Result, Token};
 
-use crate::join;
 use crate::mysql::{MysqlFloor, failed, sql};
+use crate::{Progress, join};
 
 /// Rows of one insert: some hundred kilobytes, less than any server's largest packet.
 const INSERT_ROWS: u64 = 5000;
@@ -52,19 +51,15 @@ impl MysqlFloor {
 
     /// Claims and deletes until nothing is left, or until so many are done.
     pub(crate) async fn drain_with(&self, sessions: [Conn; 2], batch: u32, total: Option<u64>) -> Result<()> {
-        let done = Arc::new(AtomicU64::new(0));
+        let progress = Progress::until(total);
         let tasks = sessions.map(|mut session| {
-            let done = Arc::clone(&done);
+            let progress = Arc::clone(&progress);
             tokio::spawn(async move {
                 loop {
                     let (ids, token) = claim(&mut session, batch).await?;
                     settle(&mut session, &ids, &token).await?;
-                    let so_far = done.fetch_add(ids.len() as u64, Ordering::Relaxed) + ids.len() as u64;
-                    match total {
-                        None if ids.is_empty() => return Ok(()),
-                        Some(total) if so_far >= total => return Ok(()),
-                        Some(_) if ids.is_empty() => tokio::time::sleep(Duration::from_millis(1)).await,
-                        _ => {}
+                    if !progress.goes_on(ids.len()).await {
+                        return Ok(());
                     }
                 }
             })

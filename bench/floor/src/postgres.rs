@@ -11,7 +11,7 @@ use tokio_postgres::Client;
 use turno_contract::{Error, ErrorKind, Result};
 use turno_postgres::PostgresOptions;
 
-use crate::{Counters, Floor, Hold, Holding};
+use crate::{AbortOnDrop, Counters, Floor, Hold, Holding};
 
 /// Every statement that is more than one line.
 pub(crate) mod sql {
@@ -186,14 +186,6 @@ async fn scan(client: Client) -> Result<()> {
     loop {
         client.batch_execute("FETCH 200 FROM scan").await.map_err(failed)?;
         tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
-struct AbortOnDrop(tokio::task::JoinHandle<Result<()>>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

@@ -2,7 +2,6 @@
 //! queue must: no retries, no history, no fence beyond a token.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -12,8 +11,8 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Statement};
 use turno_contract::{Result, Token};
 
-use crate::join;
 use crate::postgres::{PostgresFloor, failed, sql};
+use crate::{Progress, join};
 
 /// Bytes of one piece of a COPY.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -63,20 +62,16 @@ impl PostgresFloor {
         batch: u32,
         total: Option<u64>,
     ) -> Result<()> {
-        let done = Arc::new(AtomicU64::new(0));
+        let progress = Progress::until(total);
         let tasks = sessions.map(|client| {
-            let done = Arc::clone(&done);
+            let progress = Arc::clone(&progress);
             tokio::spawn(async move {
                 let lease = Lease::prepare(&client).await?;
                 loop {
                     let ids = lease.claim(&client, batch).await?;
                     lease.settle(&client, &ids).await?;
-                    let so_far = done.fetch_add(ids.0.len() as u64, Ordering::Relaxed) + ids.0.len() as u64;
-                    match total {
-                        None if ids.0.is_empty() => return Ok(()),
-                        Some(total) if so_far >= total => return Ok(()),
-                        Some(_) if ids.0.is_empty() => tokio::time::sleep(Duration::from_millis(1)).await,
-                        _ => {}
+                    if !progress.goes_on(ids.0.len()).await {
+                        return Ok(());
                     }
                 }
             })

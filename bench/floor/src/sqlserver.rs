@@ -3,14 +3,13 @@
 
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use turno_contract::{Backend, Error, ErrorKind, Result, Token};
 use turno_sqlserver::{Connection, SqlServerBackend, SqlServerOptions};
 
-use crate::{Counters, Floor, Hold, Holding, join};
+use crate::{Counters, Floor, Hold, Holding, Progress, join};
 
 /// Every statement that is more than one line.
 mod sql {
@@ -76,21 +75,17 @@ impl SqlServerFloor {
 
     /// Claims and deletes until nothing is left, or until so many are done.
     async fn drain_with(&self, batch: u32, total: Option<u64>) -> Result<()> {
-        let done = Arc::new(AtomicU64::new(0));
+        let progress = Progress::until(total);
         let mut tasks = Vec::new();
         for _ in 0..2 {
             let mut session = self.options.connect().await?;
-            let done = Arc::clone(&done);
+            let progress = Arc::clone(&progress);
             tasks.push(tokio::spawn(async move {
                 loop {
                     let (ids, token) = claim(&mut session, batch).await?;
                     settle(&mut session, &ids, token).await?;
-                    let so_far = done.fetch_add(ids.len() as u64, Ordering::Relaxed) + ids.len() as u64;
-                    match total {
-                        None if ids.is_empty() => return Ok(()),
-                        Some(total) if so_far >= total => return Ok(()),
-                        Some(_) if ids.is_empty() => tokio::time::sleep(Duration::from_millis(1)).await,
-                        _ => {}
+                    if !progress.goes_on(ids.len()).await {
+                        return Ok(());
                     }
                 }
             }));
