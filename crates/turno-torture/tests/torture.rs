@@ -68,24 +68,27 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, clean.into_iter().chain(mutations).collect()).exit_code()
 }
 
+/// What may see first that a proof was taken that is none.
+const FORGED: &[&str] = &["forged_proof", "stale_result", "answer", "attempts_gap"];
+
 const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "a_complete_without_the_token_is_caught",
         engine: Engine::Postgres,
         change: || schema(rig::COMPLETE, " AND j.token = p.token", ""),
-        seen_by: &["forged_proof", "stale_result", "answer", "attempts_gap"],
+        seen_by: FORGED,
     },
     Mutation {
         name: "a_complete_without_the_attempt_is_caught",
         engine: Engine::Postgres,
         change: || schema(rig::COMPLETE, " AND j.attempt = p.attempt", ""),
-        seen_by: &["forged_proof", "stale_result", "answer", "attempts_gap"],
+        seen_by: FORGED,
     },
     Mutation {
         name: "a_complete_by_the_id_alone_is_caught",
         engine: Engine::Postgres,
         change: || schema(rig::COMPLETE, " AND j.attempt = p.attempt AND j.token = p.token", ""),
-        seen_by: &["forged_proof", "stale_result", "answer", "attempts_gap"],
+        seen_by: FORGED,
     },
     Mutation {
         name: "an_unconditional_reaper_is_caught",
@@ -103,7 +106,7 @@ const MUTATIONS: &[Mutation] = &[
         name: "a_complete_without_the_token_is_caught",
         engine: Engine::Mariadb,
         change: || schema(rig::MYSQL_COMPLETE, " AND j.token = UNHEX(REPLACE(r.token, '-', ''))", ""),
-        seen_by: &["forged_proof", "stale_result", "answer", "attempts_gap"],
+        seen_by: FORGED,
     },
     Mutation {
         name: "an_expiry_that_charges_nothing_is_caught",
@@ -115,13 +118,13 @@ const MUTATIONS: &[Mutation] = &[
         name: "a_complete_without_the_token_is_caught",
         engine: Engine::Sqlite,
         change: || compiled_in(rig::SQLITE_COMPLETE, " AND token = :token;", " AND :token NOTNULL;"),
-        seen_by: &["forged_proof", "stale_result", "answer", "attempts_gap"],
+        seen_by: FORGED,
     },
     Mutation {
         name: "a_complete_without_the_attempt_is_caught",
         engine: Engine::Sqlite,
         change: || compiled_in(rig::SQLITE_COMPLETE, " attempt = :attempt ", " :attempt NOTNULL   "),
-        seen_by: &["forged_proof", "stale_result", "answer", "attempts_gap"],
+        seen_by: FORGED,
     },
     // Two triggers bring about the rows that a changed statement would.
     Mutation {
