@@ -5,6 +5,7 @@
 //! numbered in `docs/contract.md`; where a comment says "rule C3", it means that document.
 
 mod backend;
+mod batch;
 mod claim;
 mod error;
 mod job;
@@ -14,6 +15,7 @@ mod payload;
 mod settle;
 
 pub use backend::{Backend, BoxedBackend};
+pub use batch::{JobBatch, Proofs, job_batches, json_list, whole_ms};
 pub use claim::{Beat, ClaimRequest, Claimed, ClaimedJob, HeartbeatAnswer, Proof};
 pub use error::{Error, ErrorKind, Result};
 pub use job::{Engine, Enqueued, JobId, NewJob, State, Token, Verb, check_jobs};

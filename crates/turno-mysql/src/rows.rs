@@ -44,7 +44,8 @@ fn optional_instant(row: &Row, column: &str) -> Result<Option<OffsetDateTime>> {
     get::<Option<i64>>(row, column)?.map(at).transpose()
 }
 
-fn at(micros: i64) -> Result<OffsetDateTime> {
+/// An instant as the routines answer it.
+pub(crate) fn at(micros: i64) -> Result<OffsetDateTime> {
     OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1000)
         .map_err(|error| Error::new(ErrorKind::Internal, "an instant beyond all years").with_source(error))
 }

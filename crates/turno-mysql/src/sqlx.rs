@@ -3,16 +3,15 @@
 use mysql_async::ServerError;
 use sqlx::mysql::{MySqlConnection, MySqlDatabaseError, MySqlRow};
 use sqlx::{AssertSqlSafe, Row, query};
-use time::OffsetDateTime;
 use turno_contract::{
     Completion, Enqueued, Error, ErrorKind, JobId, NewJob, Result, Settled, SettledStatus, check_jobs,
-    check_json, check_name,
+    check_json, check_name, whole_ms,
 };
 
 use crate::MysqlBackend;
-use crate::batch::{enqueue_sql, ms};
+use crate::batch::enqueue_sql;
 use crate::error::in_transaction;
-use crate::rows::micros;
+use crate::rows::{self, micros};
 use crate::transaction::COMPLETE_SQL;
 
 impl MysqlBackend {
@@ -27,7 +26,7 @@ impl MysqlBackend {
         let rows = call
             .bind(job.run_at_rounded().map(micros))
             .bind(job.max_attempts)
-            .bind(job.max_run.map(ms))
+            .bind(job.max_run.map(whole_ms))
             .bind(&job.unique_key)
             .bind(&job.idempotency_key)
             .fetch_all(connection)
@@ -62,15 +61,10 @@ impl MysqlBackend {
             .map_err(map)?;
         let row = first(&rows)?;
         let done = get::<String>(row, "status")? == "done";
-        let run_at: Option<i64> = get(row, "run_at")?;
-        let run_at =
-            run_at.map(|micros| OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1000));
         Ok(Settled {
             status: if done { SettledStatus::Done } else { SettledStatus::Already },
             state: Some(get::<String>(row, "state")?.parse()?),
-            run_at: run_at
-                .transpose()
-                .map_err(|error| Error::new(ErrorKind::Internal, "an instant").with_source(error))?,
+            run_at: get::<Option<i64>>(row, "run_at")?.map(rows::at).transpose()?,
             reason: None,
         })
     }

@@ -5,10 +5,10 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Value};
 use turno_contract::{
     Completion, Enqueued, Error, ErrorKind, Failure, NewJob, Release, Result, Retry, Settled, check_jobs,
-    check_json, check_name, cut_error,
+    check_json, check_name, cut_error, whole_ms,
 };
 
-use crate::batch::{enqueue_call, ms};
+use crate::batch::enqueue_call;
 use crate::call::exec;
 use crate::error::in_transaction;
 use crate::{MysqlBackend, rows};
@@ -67,7 +67,7 @@ impl MysqlBackend {
         let proof = failure.proof;
         let retry = match failure.retry {
             Retry::Policy => None,
-            Retry::In(delay) => Some(ms(delay)),
+            Retry::In(delay) => Some(whole_ms(delay)),
             Retry::Never => Some(-1),
         };
         let params = vec![
@@ -94,7 +94,7 @@ impl MysqlBackend {
             proof.job.0.into(),
             proof.attempt.into(),
             proof.token.as_uuid().to_string().into(),
-            release.delay.map(ms).into(),
+            release.delay.map(whole_ms).into(),
             worker.into(),
         ];
         self.settle_in(transaction, "CALL turno.release(?, ?, ?, ?, ?)", params).await

@@ -13,8 +13,9 @@ use tokio_postgres::types::Type;
 use turno_contract::{
     AttemptRecord, Backend, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, Engine,
     Enqueued, Error, ErrorKind, Failure, Finding, HeartbeatAnswer, JobFilter, JobId, JobRecord, Keep,
-    MigrateReport, NewJob, Proof, Pruned, QueueSettings, QueueStats, Reaped, Refused, RefusedRecord, Release,
-    Result, Retry, SettingsChange, Settled, Token, check_jobs, check_json, check_name, cut_error, limits,
+    MigrateReport, NewJob, Proofs, Pruned, QueueSettings, QueueStats, Reaped, Refused, RefusedRecord,
+    Release, Result, Retry, SettingsChange, Settled, Token, check_jobs, check_json, check_name, cut_error,
+    limits, whole_ms,
 };
 use uuid::Uuid;
 
@@ -124,53 +125,29 @@ impl PostgresBackend {
     }
 }
 
-/// Proofs as the three arrays that the routines take, in id order so that two calls lock in one order.
-struct Proofs {
-    order: Vec<usize>,
+/// Proofs as the three arrays that the routines take.
+struct Columns {
     jobs: Vec<i64>,
     attempts: Vec<i64>,
     tokens: Vec<Uuid>,
 }
 
-impl Proofs {
-    fn new(proofs: impl Iterator<Item = Proof>) -> Self {
-        let proofs: Vec<Proof> = proofs.collect();
-        let mut order: Vec<usize> = (0..proofs.len()).collect();
-        order.sort_by_key(|&i| proofs[i].job);
-        Proofs {
-            jobs: order.iter().map(|&i| proofs[i].job.0).collect(),
-            attempts: order.iter().map(|&i| proofs[i].attempt).collect(),
-            tokens: order.iter().map(|&i| proofs[i].token.as_uuid()).collect(),
-            order,
+impl Columns {
+    fn of(proofs: &Proofs) -> Self {
+        Columns {
+            jobs: proofs.column(|_, proof| proof.job.0),
+            attempts: proofs.column(|_, proof| proof.attempt),
+            tokens: proofs.column(|_, proof| proof.token.as_uuid()),
         }
     }
 
     fn params(&self) -> [Param<'_>; 3] {
         [(&self.jobs, Type::INT8_ARRAY), (&self.attempts, Type::INT8_ARRAY), (&self.tokens, Type::UUID_ARRAY)]
     }
-
-    /// A column beside the proofs, in their order.
-    fn column<T>(&self, value: impl Fn(usize) -> T) -> Vec<T> {
-        self.order.iter().map(|&i| value(i)).collect()
-    }
-
-    /// The answers, back in the order of the request.
-    fn answers<T>(&self, rows: &[Row], read: impl Fn(&Row) -> Result<T>) -> Result<Vec<T>> {
-        let mut answers: Vec<Option<T>> = self.order.iter().map(|_| None).collect();
-        for row in rows {
-            let place = usize::try_from(row.get::<_, i64>("place") - 1).unwrap_or(usize::MAX);
-            if let Some(&i) = self.order.get(place) {
-                answers[i] = Some(read(row)?);
-            }
-        }
-        let all: Option<Vec<T>> = answers.into_iter().collect();
-        all.ok_or_else(|| Error::new(ErrorKind::Internal, "the routine left a job without an answer"))
-    }
 }
 
-pub(crate) fn ms(duration: Duration) -> i64 {
-    // Rounded up: nothing may become shorter than it was asked for (rule T3).
-    i64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
+fn place(row: &Row) -> Result<usize> {
+    Ok(usize::try_from(row.get::<_, i64>("place") - 1).unwrap_or(usize::MAX))
 }
 
 fn check_queues(queues: &[String]) -> Result<()> {
@@ -178,7 +155,7 @@ fn check_queues(queues: &[String]) -> Result<()> {
 }
 
 fn optional_ms(duration: Option<Duration>) -> Option<i64> {
-    duration.map(ms)
+    duration.map(whole_ms)
 }
 
 /// An array parameter whose elements all take the default is NULL as a whole.
@@ -252,7 +229,7 @@ impl Backend for PostgresBackend {
             (&request.queues, Type::TEXT_ARRAY),
             (&request.worker, Type::TEXT),
             (&limit, Type::INT4),
-            (&ms(request.lease), Type::INT8),
+            (&whole_ms(request.lease), Type::INT8),
             (&request.token.as_uuid(), Type::UUID),
             (&start, Type::INT4),
             (&from_ranks, Type::INT8_ARRAY),
@@ -273,12 +250,18 @@ impl Backend for PostgresBackend {
         let mut answers = Vec::with_capacity(beats.len());
         for beats in beats.chunks(limits::HEARTBEAT_JOBS_MAX) {
             let proofs = Proofs::new(beats.iter().map(|beat| beat.proof));
-            let started = proofs.column(|i| beats[i].started);
-            let [jobs, attempts, tokens] = proofs.params();
-            let params =
-                [jobs, attempts, tokens, (&ms(lease) as _, Type::INT8), (&started as _, Type::BOOL_ARRAY)];
+            let started = proofs.column(|i, _| beats[i].started);
+            let columns = Columns::of(&proofs);
+            let [jobs, attempts, tokens] = columns.params();
+            let params = [
+                jobs,
+                attempts,
+                tokens,
+                (&whole_ms(lease) as _, Type::INT8),
+                (&started as _, Type::BOOL_ARRAY),
+            ];
             let rows = self.call_now("SELECT * FROM turno.heartbeat($1, $2, $3, $4, $5)", &params).await?;
-            answers.extend(proofs.answers(&rows, rows::heartbeat)?);
+            answers.extend(proofs.answers(&rows, place, rows::heartbeat)?);
         }
         Ok(answers)
     }
@@ -293,12 +276,13 @@ impl Backend for PostgresBackend {
         let mut answers = Vec::with_capacity(completions.len());
         for completions in completions.chunks(limits::SETTLE_JOBS_MAX) {
             let proofs = Proofs::new(completions.iter().map(|completion| completion.proof));
-            let results = proofs.column(|i| completions[i].result.as_deref());
-            let [jobs, attempts, tokens] = proofs.params();
+            let results = proofs.column(|i, _| completions[i].result.as_deref());
+            let columns = Columns::of(&proofs);
+            let [jobs, attempts, tokens] = columns.params();
             let params =
                 [jobs, attempts, tokens, (&results as _, Type::TEXT_ARRAY), (&worker as _, Type::TEXT)];
             let rows = self.call("SELECT * FROM turno.complete_many($1, $2, $3, $4, $5)", &params).await?;
-            answers.extend(proofs.answers(&rows, rows::settled)?);
+            answers.extend(proofs.answers(&rows, place, rows::settled)?);
         }
         Ok(answers)
     }
@@ -309,13 +293,14 @@ impl Backend for PostgresBackend {
         for failures in failures.chunks(limits::SETTLE_JOBS_MAX) {
             let proofs = Proofs::new(failures.iter().map(|failure| failure.proof));
             let (errors, bytes): (Vec<String>, Vec<i64>) =
-                proofs.column(|i| cut_error(&failures[i].error)).into_iter().unzip();
-            let retries = proofs.column(|i| match failures[i].retry {
+                proofs.column(|i, _| cut_error(&failures[i].error)).into_iter().unzip();
+            let retries = proofs.column(|i, _| match failures[i].retry {
                 Retry::Policy => None,
-                Retry::In(delay) => Some(ms(delay)),
+                Retry::In(delay) => Some(whole_ms(delay)),
                 Retry::Never => Some(-1),
             });
-            let [jobs, attempts, tokens] = proofs.params();
+            let columns = Columns::of(&proofs);
+            let [jobs, attempts, tokens] = columns.params();
             let params = [
                 jobs,
                 attempts,
@@ -327,7 +312,7 @@ impl Backend for PostgresBackend {
             ];
             let rows =
                 self.call("SELECT * FROM turno.fail_many($1, $2, $3, $4, $5, $6, $7)", &params).await?;
-            answers.extend(proofs.answers(&rows, rows::settled)?);
+            answers.extend(proofs.answers(&rows, place, rows::settled)?);
         }
         Ok(answers)
     }
@@ -337,12 +322,13 @@ impl Backend for PostgresBackend {
         let mut answers = Vec::with_capacity(releases.len());
         for releases in releases.chunks(limits::SETTLE_JOBS_MAX) {
             let proofs = Proofs::new(releases.iter().map(|release| release.proof));
-            let delays = proofs.column(|i| optional_ms(releases[i].delay));
-            let [jobs, attempts, tokens] = proofs.params();
+            let delays = proofs.column(|i, _| optional_ms(releases[i].delay));
+            let columns = Columns::of(&proofs);
+            let [jobs, attempts, tokens] = columns.params();
             let params =
                 [jobs, attempts, tokens, (&delays as _, Type::INT8_ARRAY), (&worker as _, Type::TEXT)];
             let rows = self.call("SELECT * FROM turno.release_many($1, $2, $3, $4, $5)", &params).await?;
-            answers.extend(proofs.answers(&rows, rows::settled)?);
+            answers.extend(proofs.answers(&rows, place, rows::settled)?);
         }
         Ok(answers)
     }
@@ -362,7 +348,7 @@ impl Backend for PostgresBackend {
     }
 
     async fn reap(&self, limit: u32, grace: Duration) -> Result<Reaped> {
-        let params: [Param<'_>; 2] = [(&(limit as i32), Type::INT4), (&ms(grace), Type::INT8)];
+        let params: [Param<'_>; 2] = [(&(limit as i32), Type::INT4), (&whole_ms(grace), Type::INT8)];
         let rows = self.call_now("SELECT * FROM turno.reap($1, $2)", &params).await?;
         let holding_for =
             rows.first().and_then(|row| row.get::<_, Option<i64>>("holding_for_ms")).map(rows::millis);
@@ -411,7 +397,7 @@ impl Backend for PostgresBackend {
         let queue = queue.unwrap_or("");
         let keep = |keep: Option<Keep>| {
             keep.map(|keep| match keep {
-                Keep::For(duration) => ms(duration),
+                Keep::For(duration) => whole_ms(duration),
                 Keep::Forever => -1,
             })
         };
@@ -461,7 +447,7 @@ impl Backend for PostgresBackend {
     }
 
     async fn stats(&self, window: Duration) -> Result<Vec<QueueStats>> {
-        let rows = self.call("SELECT * FROM turno.stats($1)", &[(&ms(window), Type::INT8)]).await?;
+        let rows = self.call("SELECT * FROM turno.stats($1)", &[(&whole_ms(window), Type::INT8)]).await?;
         Ok(rows.iter().map(rows::queue_stats).collect())
     }
 
@@ -511,7 +497,7 @@ impl Backend for PostgresBackend {
         if !self.doorbell.listens() {
             return Ok(());
         }
-        let params: [Param<'_>; 2] = [(&queues, Type::TEXT_ARRAY), (&ms(ttl), Type::INT8)];
+        let params: [Param<'_>; 2] = [(&queues, Type::TEXT_ARRAY), (&whole_ms(ttl), Type::INT8)];
         self.call_now("SELECT turno.wait($1, $2)", &params).await.map(drop)
     }
 

@@ -4,11 +4,10 @@ use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{Row, query};
 use turno_contract::{
     Completion, Enqueued, Error, ErrorKind, JobId, NewJob, Result, Settled, SettledStatus, check_jobs,
-    check_json,
+    check_json, whole_ms,
 };
 
 use crate::PostgresBackend;
-use crate::backend::ms;
 use crate::transaction::{COMPLETE_SQL, enqueue_sql};
 
 impl PostgresBackend {
@@ -23,7 +22,7 @@ impl PostgresBackend {
         let row = call
             .bind(job.run_at_rounded())
             .bind(job.max_attempts.map(|n| n as i32))
-            .bind(job.max_run.map(ms))
+            .bind(job.max_run.map(whole_ms))
             .bind(&job.unique_key)
             .bind(&job.idempotency_key)
             .fetch_one(connection)

@@ -4,10 +4,9 @@
 use tokio_postgres::GenericClient;
 use tokio_postgres::types::Type;
 use turno_contract::{
-    Completion, Enqueued, Error, ErrorKind, NewJob, Result, Settled, check_jobs, check_json,
+    Completion, Enqueued, Error, ErrorKind, NewJob, Result, Settled, check_jobs, check_json, whole_ms,
 };
 
-use crate::backend::ms;
 use crate::error::in_transaction;
 use crate::{PostgresBackend, rows};
 
@@ -18,7 +17,7 @@ impl PostgresBackend {
     /// transaction.
     pub async fn enqueue_in(&self, transaction: &impl GenericClient, job: &NewJob) -> Result<Enqueued> {
         check_jobs(std::slice::from_ref(job), self.payload_bytes_max())?;
-        let (max_attempts, max_run_ms) = (job.max_attempts.map(|n| n as i32), job.max_run.map(ms));
+        let (max_attempts, max_run_ms) = (job.max_attempts.map(|n| n as i32), job.max_run.map(whole_ms));
         let run_at = job.run_at_rounded();
         let mut params: Vec<crate::call::Param<'_>> =
             vec![(&job.queue, Type::TEXT), (&job.kind, Type::TEXT), (&job.payload, Type::TEXT)];

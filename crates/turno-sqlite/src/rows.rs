@@ -6,7 +6,9 @@ use std::time::Duration;
 use rusqlite::Row;
 use rusqlite::types::{FromSql, ValueRef};
 use time::OffsetDateTime;
-use turno_contract::{ClaimedJob, Error, JobId, Keep, Proof, QueueSettings, Result, State, Token, Verb};
+use turno_contract::{
+    ClaimedJob, Error, JobId, Keep, Proof, QueueSettings, Result, State, Token, Verb, whole_ms,
+};
 use uuid::Uuid;
 
 /// Latest instant that a row may hold: the last millisecond of the year 9999.
@@ -223,7 +225,7 @@ pub(crate) fn millis_rounded_up(what: &str, duration: Duration, max: Duration) -
     if duration > max {
         return Err(Error::invalid(format!("{what} {duration:?} is longer than {max:?}")));
     }
-    Ok(duration.as_nanos().div_ceil(1_000_000) as i64)
+    Ok(whole_ms(duration))
 }
 
 #[cfg(test)]

@@ -11,11 +11,12 @@ use tokio::sync::{OnceCell, watch};
 use turno_contract::{
     AttemptRecord, Backend, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, Engine,
     Enqueued, Error, ErrorKind, Failure, Finding, HeartbeatAnswer, JobFilter, JobId, JobRecord, Keep,
-    MigrateReport, NewJob, Pruned, QueueSettings, QueueStats, Reaped, Refused, RefusedRecord, Release,
-    Result, Retry, SettingsChange, Settled, Token, check_jobs, check_json, check_name, cut_error, limits,
+    MigrateReport, NewJob, Proofs, Pruned, QueueSettings, QueueStats, Reaped, Refused, RefusedRecord,
+    Release, Result, Retry, SettingsChange, Settled, Token, check_jobs, check_json, check_name, cut_error,
+    json_list, limits, whole_ms,
 };
 
-use crate::batch::{Proofs, enqueue_call, enqueue_calls, list, ms};
+use crate::batch::{enqueue_call, enqueue_calls};
 use crate::call::{Call, Caller, Value};
 use crate::error::from_call;
 use crate::options::SqlServerOptions;
@@ -102,9 +103,9 @@ impl SqlServerBackend {
         migrate::check_version(rows::get(row, "version")?, rows::get(row, "oldest_binary")?)
     }
 
-    async fn settle(&self, sql: &str, worker: &str, batch: Value, proofs: &Proofs) -> Result<Vec<Settled>> {
-        let rows = self.call(sql, vec![batch, worker.into()]).await?;
-        proofs.answers(&rows, rows::settled)
+    async fn settle(&self, sql: &str, worker: &str, batch: String, proofs: &Proofs) -> Result<Vec<Settled>> {
+        let rows = self.call(sql, vec![batch.into(), worker.into()]).await?;
+        proofs.answers(&rows, rows::place, rows::settled)
     }
 
     async fn rerank(&self, queue: &str) -> Result<()> {
@@ -122,7 +123,7 @@ fn check_queues(queues: &[String]) -> Result<()> {
 }
 
 fn optional_ms(duration: Option<Duration>) -> Value {
-    duration.map(ms).into()
+    duration.map(whole_ms).into()
 }
 
 #[async_trait]
@@ -166,13 +167,13 @@ impl Backend for SqlServerBackend {
         request.check()?;
         let from_ranks = match request.from_ranks.as_slice() {
             [] => Value::Text(None),
-            ranks => list(ranks)?,
+            ranks => json_list(ranks)?.into(),
         };
         let params = vec![
-            list(&request.queues)?,
+            json_list(&request.queues)?.into(),
             request.worker.as_str().into(),
             request.limit.into(),
-            ms(request.lease).into(),
+            whole_ms(request.lease).into(),
             request.token.as_uuid().into(),
             request.start.into(),
             from_ranks,
@@ -197,11 +198,13 @@ impl Backend for SqlServerBackend {
         let mut answers = Vec::with_capacity(beats.len());
         for beats in beats.chunks(limits::HEARTBEAT_JOBS_MAX) {
             let proofs = Proofs::new(beats.iter().map(|beat| beat.proof));
-            let batch = proofs.batch(|i, object| {
+            let batch = proofs.json(|i, object| {
                 object.insert("started".into(), json!(beats[i].started));
             })?;
-            let rows = self.call("EXEC turno.heartbeat @P1, @P2", vec![batch, ms(lease).into()]).await?;
-            answers.extend(proofs.answers(&rows, rows::heartbeat)?);
+            let rows = self
+                .call("EXEC turno.heartbeat @P1, @P2", vec![batch.into(), whole_ms(lease).into()])
+                .await?;
+            answers.extend(proofs.answers(&rows, rows::place, rows::heartbeat)?);
         }
         Ok(answers)
     }
@@ -216,7 +219,7 @@ impl Backend for SqlServerBackend {
         let mut answers = Vec::with_capacity(completions.len());
         for completions in completions.chunks(limits::SETTLE_JOBS_MAX) {
             let proofs = Proofs::new(completions.iter().map(|completion| completion.proof));
-            let batch = proofs.batch(|i, object| {
+            let batch = proofs.json(|i, object| {
                 if let Some(result) = &completions[i].result {
                     object.insert("result".into(), json!(result));
                 }
@@ -231,13 +234,13 @@ impl Backend for SqlServerBackend {
         let mut answers = Vec::with_capacity(failures.len());
         for failures in failures.chunks(limits::SETTLE_JOBS_MAX) {
             let proofs = Proofs::new(failures.iter().map(|failure| failure.proof));
-            let batch = proofs.batch(|i, object| {
+            let batch = proofs.json(|i, object| {
                 let (error, bytes) = cut_error(&failures[i].error);
                 object.insert("error".into(), json!(error));
                 object.insert("error_bytes".into(), json!(bytes));
                 let retry_ms = match failures[i].retry {
                     Retry::Policy => return,
-                    Retry::In(delay) => ms(delay),
+                    Retry::In(delay) => whole_ms(delay),
                     Retry::Never => -1,
                 };
                 object.insert("retry_ms".into(), json!(retry_ms));
@@ -252,9 +255,9 @@ impl Backend for SqlServerBackend {
         let mut answers = Vec::with_capacity(releases.len());
         for releases in releases.chunks(limits::SETTLE_JOBS_MAX) {
             let proofs = Proofs::new(releases.iter().map(|release| release.proof));
-            let batch = proofs.batch(|i, object| {
+            let batch = proofs.json(|i, object| {
                 if let Some(delay) = releases[i].delay {
-                    object.insert("delay_ms".into(), json!(ms(delay)));
+                    object.insert("delay_ms".into(), json!(whole_ms(delay)));
                 }
             })?;
             answers.extend(self.settle("EXEC turno.release_many @P1, @P2", worker, batch, &proofs).await?);
@@ -277,7 +280,7 @@ impl Backend for SqlServerBackend {
     }
 
     async fn reap(&self, limit: u32, grace: Duration) -> Result<Reaped> {
-        let rows = self.call("EXEC turno.reap @P1, @P2", vec![limit.into(), ms(grace).into()]).await?;
+        let rows = self.call("EXEC turno.reap @P1, @P2", vec![limit.into(), whole_ms(grace).into()]).await?;
         let mut reaped = Reaped::default();
         for row in &rows {
             match rows::get::<Option<i64>>(row, "job_id")? {
@@ -292,7 +295,9 @@ impl Backend for SqlServerBackend {
 
     async fn promote(&self, queues: &[String], limit: u32) -> Result<u64> {
         check_queues(queues)?;
-        let row = self.call_one("EXEC turno.promote @P1, @P2", vec![list(queues)?, limit.into()]).await?;
+        let row = self
+            .call_one("EXEC turno.promote @P1, @P2", vec![json_list(queues)?.into(), limit.into()])
+            .await?;
         let promoted: i64 = rows::get(&row, "promoted")?;
         if promoted > 0 {
             self.ring();
@@ -336,7 +341,7 @@ impl Backend for SqlServerBackend {
         let queue = queue.unwrap_or("");
         let keep = |keep: Option<Keep>| -> Value {
             keep.map(|keep| match keep {
-                Keep::For(duration) => ms(duration),
+                Keep::For(duration) => whole_ms(duration),
                 Keep::Forever => -1,
             })
             .into()
@@ -344,14 +349,14 @@ impl Backend for SqlServerBackend {
         let params = vec![
             queue.into(),
             change.description.as_deref().into(),
-            change.aging.map(|aging| aging.map_or(0, ms)).into(),
+            change.aging.map(|aging| aging.map_or(0, whole_ms)).into(),
             change.max_attempts.into(),
             optional_ms(change.max_run),
             optional_ms(change.retry_base),
             optional_ms(change.retry_cap),
             change.max_attempts_limit.into(),
             optional_ms(change.max_run_limit),
-            change.run_at_horizon.map(|horizon| horizon.map_or(-1, ms)).into(),
+            change.run_at_horizon.map(|horizon| horizon.map_or(-1, whole_ms)).into(),
             keep(change.keep_succeeded),
             keep(change.keep_cancelled),
             keep(change.keep_dead),
@@ -380,7 +385,7 @@ impl Backend for SqlServerBackend {
     }
 
     async fn stats(&self, window: Duration) -> Result<Vec<QueueStats>> {
-        let rows = self.call("EXEC turno.stats @P1", vec![ms(window).into()]).await?;
+        let rows = self.call("EXEC turno.stats @P1", vec![whole_ms(window).into()]).await?;
         rows.iter().map(rows::queue_stats).collect()
     }
 

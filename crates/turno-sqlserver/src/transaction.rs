@@ -4,10 +4,10 @@
 
 use turno_contract::{
     Completion, Enqueued, Error, ErrorKind, Failure, NewJob, Release, Result, Retry, Settled, check_jobs,
-    check_json, check_name, cut_error,
+    check_json, check_name, cut_error, whole_ms,
 };
 
-use crate::batch::{enqueue_call, ms};
+use crate::batch::enqueue_call;
 use crate::call::{Connection, Value, exec, run};
 use crate::error::in_transaction;
 use crate::{SqlServerBackend, rows};
@@ -63,7 +63,7 @@ impl SqlServerBackend {
         let proof = failure.proof;
         let retry = match failure.retry {
             Retry::Policy => None,
-            Retry::In(delay) => Some(ms(delay)),
+            Retry::In(delay) => Some(whole_ms(delay)),
             Retry::Never => Some(-1),
         };
         let params = vec![
@@ -90,7 +90,7 @@ impl SqlServerBackend {
             proof.job.0.into(),
             proof.attempt.into(),
             proof.token.as_uuid().into(),
-            release.delay.map(ms).into(),
+            release.delay.map(whole_ms).into(),
             worker.into(),
         ];
         self.settle_in(transaction, "EXEC turno.release @P1, @P2, @P3, @P4, @P5", params).await
