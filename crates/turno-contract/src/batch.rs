@@ -139,6 +139,7 @@ fn job_json(job: &NewJob, instant: &impl Fn(OffsetDateTime) -> Value) -> String 
     set("max_run_ms", job.max_run.map(|duration| json!(whole_ms(duration))));
     set("unique_key", job.unique_key.as_ref().map(|key| json!(key)));
     set("idempotency_key", job.idempotency_key.as_ref().map(|key| json!(key)));
+    set("traceparent", job.traceparent_kept().map(|text| json!(text)));
     set("payload", Some(json!(job.payload)));
     Value::Object(object).to_string()
 }

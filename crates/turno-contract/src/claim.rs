@@ -135,6 +135,8 @@ pub struct ClaimedJob {
     pub max_run: Duration,
     /// Its place in the queue's order; the hint for the next claim (rule C8).
     pub rank: i64,
+    /// The trace that its enqueue belonged to, the same in every attempt (rule E12). Text that came by plain SQL may be anything.
+    pub traceparent: Option<String>,
 }
 
 /// One lease to keep.

@@ -9,6 +9,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::payload::{check_json, check_key, check_name};
+use crate::traceparent::kept_traceparent;
 use crate::{Error, Result, limits};
 
 /// The number of a job: 64 bits, never reused (rule E3). It crosses JSON as a string, since many readers of JSON
@@ -185,6 +186,9 @@ pub struct NewJob {
     pub unique_key: Option<String>,
     /// Repeating an enqueue with this key answers what the first one answered (rule E4).
     pub idempotency_key: Option<String>,
+    /// The trace that this enqueue belongs to, as the header `traceparent` says it. What is no such header is dropped,
+    /// never refused (rule E12).
+    pub traceparent: Option<String>,
 }
 
 impl NewJob {
@@ -200,6 +204,7 @@ impl NewJob {
             max_run: None,
             unique_key: None,
             idempotency_key: None,
+            traceparent: None,
         }
     }
 
@@ -237,6 +242,17 @@ impl NewJob {
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.idempotency_key = Some(key.into());
         self
+    }
+
+    /// Sets the trace that this enqueue belongs to (rule E12).
+    pub fn traceparent(mut self, traceparent: impl Into<String>) -> Self {
+        self.traceparent = Some(traceparent.into());
+        self
+    }
+
+    /// The trace as it is sent: nothing if it is malformed.
+    pub fn traceparent_kept(&self) -> Option<&str> {
+        self.traceparent.as_deref().and_then(kept_traceparent)
     }
 
     /// When the job is due as it is sent: rounded up to 1 ms, so that it is never claimed too early (rule T3).

@@ -13,6 +13,7 @@ pub mod limits;
 mod operate;
 mod payload;
 mod settle;
+mod traceparent;
 
 pub use backend::{Backend, BoxedBackend};
 pub use batch::{JobBatch, Proofs, job_batches, json_list, whole_ms};
@@ -25,3 +26,4 @@ pub use operate::{
 };
 pub use payload::{check_json, check_key, check_name};
 pub use settle::{Completion, Failure, Refused, Release, Retry, Settled, SettledStatus, cut_error};
+pub use traceparent::kept_traceparent;

@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const NAME_BYTES_MAX: usize = 200;
 /// Longest unique or idempotency key, in bytes of UTF-8.
 pub const KEY_BYTES_MAX: usize = 512;
+/// Bytes of a `traceparent`, no more and no less: the form of version 00 of W3C Trace Context (rule E12).
+pub const TRACEPARENT_BYTES_MAX: usize = 55;
 /// Largest payload or result in bytes of JSON text, unless the client was told otherwise.
 pub const PAYLOAD_BYTES_MAX_DEFAULT: usize = 1 << 20;
 /// Deepest nesting of arrays and objects in a payload or result.

@@ -235,6 +235,8 @@ pub struct JobRecord {
     pub result: Option<String>,
     /// The last error.
     pub error: Option<String>,
+    /// The trace that its enqueue belonged to (rule E12).
+    pub traceparent: Option<String>,
 }
 
 /// One ended attempt (rule F7).

@@ -19,6 +19,7 @@ pub(crate) fn enqueue_call(job: &NewJob) -> Call {
         job.max_run.map(whole_ms).into(),
         job.unique_key.as_deref().into(),
         job.idempotency_key.as_deref().into(),
+        job.traceparent_kept().into(),
     ]);
     Call { sql: enqueue_sql(job).into(), params }
 }
@@ -26,8 +27,8 @@ pub(crate) fn enqueue_call(job: &NewJob) -> Call {
 /// The text of that call.
 pub(crate) fn enqueue_sql(job: &NewJob) -> &'static str {
     match job.priority {
-        None => "CALL turno.enqueue(?, ?, ?, ?, ?, ?, ?, ?)",
-        Some(_) => "CALL turno.enqueue_prioritized(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        None => "CALL turno.enqueue(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        Some(_) => "CALL turno.enqueue_prioritized(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     }
 }
 

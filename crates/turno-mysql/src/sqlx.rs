@@ -29,6 +29,7 @@ impl MysqlBackend {
             .bind(job.max_run.map(whole_ms))
             .bind(&job.unique_key)
             .bind(&job.idempotency_key)
+            .bind(job.traceparent_kept())
             .fetch_all(connection)
             .await
             .map_err(map)?;

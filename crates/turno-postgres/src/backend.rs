@@ -201,6 +201,7 @@ impl Backend for PostgresBackend {
         let max_run_ms = column(jobs, |job| optional_ms(job.max_run));
         let unique_keys = column(jobs, |job| job.unique_key.as_deref());
         let idempotency_keys = column(jobs, |job| job.idempotency_key.as_deref());
+        let traceparents = column(jobs, NewJob::traceparent_kept);
         let mut params: Vec<Param<'_>> =
             vec![(&queues, Type::TEXT_ARRAY), (&kinds, Type::TEXT_ARRAY), (&payloads, Type::TEXT_ARRAY)];
         if priorities.is_some() {
@@ -212,10 +213,13 @@ impl Backend for PostgresBackend {
             (&max_run_ms as _, Type::INT8_ARRAY),
             (&unique_keys as _, Type::TEXT_ARRAY),
             (&idempotency_keys as _, Type::TEXT_ARRAY),
+            (&traceparents as _, Type::TEXT_ARRAY),
         ]);
         let sql = match priorities {
-            None => "SELECT * FROM turno.enqueue_many($1, $2, $3, $4, $5, $6, $7, $8)",
-            Some(_) => "SELECT * FROM turno.enqueue_many_prioritized($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+            None => "SELECT * FROM turno.enqueue_many($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+            Some(_) => {
+                "SELECT * FROM turno.enqueue_many_prioritized($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+            }
         };
         Ok(self.call(sql, &params).await?.iter().map(rows::enqueued).collect())
     }

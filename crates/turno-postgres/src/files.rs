@@ -17,7 +17,8 @@ pub(crate) const INTERNAL: &[File] = files!("internal":
     "batch_check" "claim_check" "claim_lock" "complete_rows" "cut_error" "end_attempt" "ended_as" "enqueue_check" "enqueue_keys"
     "enqueue_rows" "enqueue_shape" "enqueue_unique" "finish" "forget_rows" "history_stats" "job_records" "ledger_add"
     "next_due_in" "oldest_due_ms" "own_transaction" "promote_due" "queue_names" "queue_row" "raise_refusal" "rank_of"
-    "reap_expired" "reaper_hold" "retry_delay" "ring" "round_up" "settings" "settle_check" "settle_miss" "token_jobs");
+    "reap_expired" "reaper_hold" "retry_delay" "ring" "round_up" "settings" "settle_check" "settle_miss" "token_jobs"
+    "traceparent_kept");
 
 /// The operations.
 pub(crate) const OPERATIONS: &[File] = files!("operations":

@@ -59,6 +59,7 @@ pub(crate) fn claimed_job(row: &Row) -> Result<ClaimedJob> {
         lease_until: row.get("lease_until"),
         max_run: millis(row.get("max_run_ms")),
         rank: row.get("rank"),
+        traceparent: row.get("traceparent"),
     })
 }
 
@@ -184,6 +185,7 @@ pub(crate) fn job_record(row: &Row) -> Result<JobRecord> {
         finished_at: row.get("finished_at"),
         result: row.get("result"),
         error: row.get("error"),
+        traceparent: row.get("traceparent"),
     })
 }
 

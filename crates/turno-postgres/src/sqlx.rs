@@ -25,6 +25,7 @@ impl PostgresBackend {
             .bind(job.max_run.map(whole_ms))
             .bind(&job.unique_key)
             .bind(&job.idempotency_key)
+            .bind(job.traceparent_kept())
             .fetch_one(connection)
             .await
             .map_err(map)?;

@@ -18,7 +18,7 @@ impl PostgresBackend {
     pub async fn enqueue_in(&self, transaction: &impl GenericClient, job: &NewJob) -> Result<Enqueued> {
         check_jobs(std::slice::from_ref(job), self.payload_bytes_max())?;
         let (max_attempts, max_run_ms) = (job.max_attempts.map(|n| n as i32), job.max_run.map(whole_ms));
-        let run_at = job.run_at_rounded();
+        let (run_at, traceparent) = (job.run_at_rounded(), job.traceparent_kept());
         let mut params: Vec<crate::call::Param<'_>> =
             vec![(&job.queue, Type::TEXT), (&job.kind, Type::TEXT), (&job.payload, Type::TEXT)];
         if job.priority.is_some() {
@@ -30,6 +30,7 @@ impl PostgresBackend {
             (&max_run_ms as _, Type::INT8),
             (&job.unique_key as _, Type::TEXT),
             (&job.idempotency_key as _, Type::TEXT),
+            (&traceparent as _, Type::TEXT),
         ]);
         let sql = enqueue_sql(job);
         let rows = transaction.query_typed(&self.text(sql), &params).await.map_err(in_transaction)?;
@@ -68,8 +69,8 @@ pub(crate) const COMPLETE_SQL: &str = "SELECT * FROM turno.complete($1, $2, $3, 
 
 pub(crate) fn enqueue_sql(job: &NewJob) -> &'static str {
     match job.priority {
-        None => "SELECT * FROM turno.enqueue($1, $2, $3, $4, $5, $6, $7, $8)",
-        Some(_) => "SELECT * FROM turno.enqueue_prioritized($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        None => "SELECT * FROM turno.enqueue($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        Some(_) => "SELECT * FROM turno.enqueue_prioritized($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
     }
 }
 

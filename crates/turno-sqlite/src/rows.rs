@@ -125,6 +125,7 @@ pub(crate) fn claimed(row: &Row) -> rusqlite::Result<Option<ClaimedJob>> {
         lease_until: columns.instant()?,
         max_run: columns.millis()?,
         rank: columns.value()?,
+        traceparent: columns.text_opt()?,
     }))
 }
 

@@ -17,10 +17,11 @@ pub(crate) fn enqueue_call(job: &NewJob) -> Call {
         job.max_run.map(whole_ms).into(),
         job.unique_key.as_deref().into(),
         job.idempotency_key.as_deref().into(),
+        job.traceparent_kept().into(),
     ]);
     let sql = match job.priority {
-        None => "EXEC turno.enqueue @P1, @P2, @P3, @P4, @P5, @P6, @P7, @P8",
-        Some(_) => "EXEC turno.enqueue_prioritized @P1, @P2, @P3, @P4, @P5, @P6, @P7, @P8, @P9",
+        None => "EXEC turno.enqueue @P1, @P2, @P3, @P4, @P5, @P6, @P7, @P8, @P9",
+        Some(_) => "EXEC turno.enqueue_prioritized @P1, @P2, @P3, @P4, @P5, @P6, @P7, @P8, @P9, @P10",
     };
     Call { sql: sql.into(), params }
 }

@@ -16,6 +16,7 @@ pub(crate) const SCHEMA: &[File] = files!("schema": "0001_initial");
 /// looks for them when it takes a definition; for procedures it does not.
 pub(crate) const INTERNAL: &[File] = files!("internal":
     "utf8_bytes" "bad_name" "bad_key" "queue_settings" "names_of" "enqueue_shape" "enqueue_check" "settle_shape"
+    "traceparent_kept"
     "heartbeat_miss" "queue_row_settings" "queue_names" "oldest_due_ms" "history_stats" "queue_stats" "batch_check"
     "claim_check" "claim_take" "claimed_jobs" "complete_all" "cut_error" "end_attempt" "enqueue_keyed" "enqueue_row" "enqueue_rows"
     "enqueue_single" "enqueue_unique" "finish" "forget_rows" "heartbeat_keep" "job_lock" "job_records" "join_check"

@@ -180,6 +180,7 @@ pub(crate) fn claimed_job(row: &Row) -> Result<ClaimedJob> {
         lease_until: instant(row, "lease_until")?,
         max_run: millis(get(row, "max_run_ms")?),
         rank: get(row, "rank")?,
+        traceparent: get(row, "traceparent")?,
     })
 }
 
@@ -327,6 +328,7 @@ pub(crate) fn job_record(row: &Row) -> Result<JobRecord> {
         finished_at: optional_instant(row, "finished_at")?,
         result: get(row, "result")?,
         error: get(row, "error")?,
+        traceparent: get(row, "traceparent")?,
     })
 }
 

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         callers::an_error_leaves_no_transaction_of_ours_open
         callers::an_implicit_transaction_is_joined_by_an_enqueue_and_not_by_a_claim
         callers::the_settings_of_old_clients_are_no_hindrance
+        callers::a_malformed_traceparent_is_dropped
         callers::a_second_migration_finds_nothing_to_do
         locks::an_open_enqueue_locks_no_range_and_no_table
         locks::other_keys_do_not_wait_for_an_open_transaction

@@ -72,6 +72,7 @@ fn story() -> Story {
             finished_at: Some(at(1500)),
             result: Some(r#"{"attempt":2,"worker":"w2"}"#.into()),
             error: None,
+            traceparent: None,
         },
         attempts: vec![attempt(1, 0, 1100, Verb::Expire), attempt(2, 1200, 1500, Verb::Complete)],
         refused: Vec::new(),

@@ -17,11 +17,11 @@ BEGIN
     IF p_done THEN
         INSERT INTO turno.finished_job (id, queue, kind, outcome, payload, result, priority, attempt, failures, max_attempts,
             max_run_ms, unique_key, operation_id, verb, token_hash, charged, worker, claimed_at, started_at, run_at, first_due_at,
-            created_at, finished_at)
+            created_at, finished_at, traceparent)
         SELECT j.id, j.queue, j.kind, 'succeeded', IF(q.keep_succeeded_ms <> 0, j.payload, NULL),
             IF(q.keep_succeeded_ms <> 0, r.result, NULL), j.priority, j.attempt, j.failures, j.max_attempts, j.max_run_ms,
             j.unique_key, j.operation_id, 'complete', UNHEX(SHA2(j.token, 256)), FALSE, j.worker, j.claimed_at, j.started_at,
-            j.run_at, j.first_due_at, j.created_at, p_now
+            j.run_at, j.first_due_at, j.created_at, p_now, j.traceparent
         FROM JSON_TABLE(p_settles, '$[*]' COLUMNS (job BIGINT PATH '$.job',
                                                    result LONGTEXT CHARACTER SET utf8mb4 PATH '$.result')) r
         STRAIGHT_JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = r.job

@@ -1,12 +1,12 @@
 -- enqueue_rows: inserts jobs, all or none, and answers in the order of the input.
 -- Takes: a JSON array of at most 1000 objects with queue, kind and payload (a string that holds JSON text), and if wanted run_at,
---        priority, max_attempts, max_run_ms, unique_key, idempotency_key; whether priorities are obeyed.
+--        priority, max_attempts, max_run_ms, unique_key, idempotency_key, traceparent; whether priorities are obeyed.
 -- Returns: per row its place (from 1), the job's id, whether this call created it.
 -- Raises: TU001 beyond a limit; 3819 (MySQL) or 4025 (MariaDB) with the constraint's name, 1406 beyond a limit of a column
 -- Transaction: joins the caller's, or owns its own
 -- Writes: enqueue_key, unique_key, job
 -- Locks: idempotency keys and unique keys in key order: two bulk calls cannot deadlock
--- Rules: E1, E3, E4, E5, E7, E11
+-- Rules: E1, E3, E4, E5, E7, E11, E12
 CREATE PROCEDURE turno.enqueue_rows(IN p_jobs LONGTEXT, IN p_prioritized BOOLEAN)
 BEGIN
     DECLARE v_now BIGINT DEFAULT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));

@@ -6,13 +6,13 @@
 -- Transaction: joins the caller's
 -- Writes: unique_key, job
 -- Locks: the unique key
--- Rules: E5
+-- Rules: E5, E12
 -- DIFFERS: a failed insert keeps a shared lock on the key until the transaction ends, and the holder's completion would wait for
 --          it. In a transaction of our own a look without a lock comes first; a caller's snapshot may be too old for that.
 CREATE PROCEDURE turno.enqueue_unique(
     IN p_queue VARBINARY(255), IN p_kind VARCHAR(255), IN p_payload LONGTEXT, IN p_priority BIGINT, IN p_state VARCHAR(9),
     IN p_rank BIGINT, IN p_run_at BIGINT, IN p_max_attempts BIGINT, IN p_max_run_ms BIGINT, IN p_unique_key VARCHAR(1024),
-    IN p_operation BINARY(16), IN p_now BIGINT, IN p_own BOOLEAN, OUT p_id BIGINT, OUT p_created BOOLEAN)
+    IN p_operation BINARY(16), IN p_traceparent VARCHAR(55), IN p_now BIGINT, IN p_own BOOLEAN, OUT p_id BIGINT, OUT p_created BOOLEAN)
 BEGIN
     DECLARE v_key VARBINARY(4096) DEFAULT p_unique_key;
     DECLARE v_tries INT DEFAULT 20;
@@ -27,9 +27,9 @@ BEGIN
                 LOCK IN SHARE MODE;
             INSERT INTO turno.unique_key (queue, `key`, job_id) VALUES (p_queue, v_key, 0);
             INSERT INTO turno.job (queue, kind, payload, priority, state, `rank`, run_at, first_due_at, created_at, max_attempts,
-                max_run_ms, unique_key, operation_id)
+                max_run_ms, unique_key, operation_id, traceparent)
             VALUES (p_queue, p_kind, p_payload, p_priority, p_state, p_rank, p_run_at, p_run_at, p_now, p_max_attempts,
-                p_max_run_ms, v_key, p_operation);
+                p_max_run_ms, v_key, p_operation, p_traceparent);
             SET p_id = LAST_INSERT_ID(), p_created = TRUE;
             UPDATE turno.unique_key k SET k.job_id = p_id WHERE k.queue = p_queue AND k.key = v_key;
         END;

@@ -23,10 +23,11 @@ BEGIN
         CALL turno.cut_error(p_error, p_error_bytes);
         INSERT INTO turno.finished_job (id, queue, kind, outcome, payload, result, priority, attempt, failures, max_attempts,
             max_run_ms, unique_key, operation_id, verb, token_hash, charged, worker, claimed_at, started_at, run_at,
-            first_due_at, created_at, finished_at, error, error_bytes)
+            first_due_at, created_at, finished_at, error, error_bytes, traceparent)
         SELECT j.id, j.queue, j.kind, p_outcome, IF(v_keep, j.payload, NULL), IF(v_keep, p_result, NULL), j.priority, j.attempt,
             j.failures + p_charged, j.max_attempts, j.max_run_ms, j.unique_key, j.operation_id, p_verb, p_token_hash, p_charged,
-            j.worker, j.claimed_at, j.started_at, j.run_at, j.first_due_at, j.created_at, p_now, p_error, p_error_bytes
+            j.worker, j.claimed_at, j.started_at, j.run_at, j.first_due_at, j.created_at, p_now, p_error, p_error_bytes,
+            j.traceparent
         FROM turno.job j WHERE j.id = p_job;
     END IF;
     DELETE FROM turno.job WHERE id = p_job;

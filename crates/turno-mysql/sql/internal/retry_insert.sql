@@ -22,8 +22,8 @@ BEGIN
         INSERT INTO turno.unique_key (queue, `key`, job_id) VALUES (v_queue, v_key, p_job);
     END IF;
     INSERT INTO turno.job (id, queue, kind, payload, priority, state, `rank`, run_at, first_due_at, created_at, attempt, max_attempts,
-        max_run_ms, unique_key, operation_id)
+        max_run_ms, unique_key, operation_id, traceparent)
     SELECT f.id, f.queue, f.kind, f.payload, f.priority, 'ready', p_now + f.priority * v_step, p_now, p_now, f.created_at, f.attempt,
-        f.max_attempts, f.max_run_ms, f.unique_key, f.operation_id
+        f.max_attempts, f.max_run_ms, f.unique_key, f.operation_id, f.traceparent
     FROM turno.finished_job f WHERE f.id = p_job;
 END

@@ -10,7 +10,8 @@ CREATE PROCEDURE turno.token_jobs(IN p_token BINARY(16), IN p_queues LONGTEXT, I
 BEGIN
     SELECT j.id, CONVERT(j.queue USING utf8mb4) AS queue, CONVERT(j.kind USING utf8mb4) AS kind, j.payload, j.priority, j.attempt,
            LOWER(HEX(j.token)) AS token, j.failures, j.max_attempts, LOWER(HEX(j.operation_id)) AS operation_id, j.run_at,
-           j.created_at, j.claimed_at, j.lease_until, j.max_run_ms, j.rank, p_next_due_in_ms AS next_due_in_ms
+           j.created_at, j.claimed_at, j.lease_until, j.max_run_ms, j.rank, j.traceparent,
+           p_next_due_in_ms AS next_due_in_ms
     FROM (SELECT 1 AS one) always
     LEFT JOIN turno.job j FORCE INDEX (job_token) ON j.token = p_token
     LEFT JOIN (SELECT CAST(r.name AS BINARY) AS name, MIN(r.place) AS place

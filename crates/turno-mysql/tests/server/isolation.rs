@@ -142,7 +142,7 @@ async fn a_session_with_odd_settings_enqueues_the_same_job() {
         }
         // 0xE9 is é in latin1.
         let mut sql = rig
-            .sql("CALL turno.enqueue('caf_', 'k ', '{\"x\": \"_ \\u0000\"}', NULL, NULL, NULL, NULL, NULL)")
+            .sql("CALL turno.enqueue('caf_', 'k ', '{\"x\": \"_ \\u0000\"}', NULL, NULL, NULL, NULL, NULL, NULL)")
             .into_bytes();
         sql.iter_mut()
             .filter(|byte| **byte == b'_')
@@ -176,5 +176,48 @@ async fn a_batch_locks_no_job_but_its_own() {
             jobs[..2].iter().map(|job| Completion { proof: job.proof, result: None }).collect();
         let complete = rig.mysql().complete("w", &done);
         tokio::time::timeout(PATIENCE, complete).await.expect("no completion waits").expect("complete");
+    }
+}
+
+/// Rule E12: the SQL API drops what is no traceparent, whatever it is, and enqueues.
+#[tokio::test]
+async fn the_sql_api_drops_a_malformed_traceparent() {
+    for server in servers() {
+        let rig = MysqlRig::on(&server).await;
+        let mut session = rig.session().await;
+        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let last = &good[..54];
+        let texts = [
+            (good.to_owned(), true),
+            (good.to_uppercase(), false),
+            (format!("{last}\\n"), false),
+            (format!("{good}\\n"), false),
+            (format!("{good}-more"), false),
+            (good.replacen("00", "ff", 1), false),
+            (good.replace("b7ad6b7169203331", &"0".repeat(16)), false),
+            ("é".repeat(500), false),
+            (String::new(), false),
+        ];
+        for (text, kept) in texts {
+            let row = format!(r#"{{"queue":"q","kind":"k","payload":"1","traceparent":"{text}"}}"#);
+            let keyed = row.replace("\"queue\"", "\"unique_key\":\"u\",\"queue\"");
+            for sql in [
+                format!("CALL turno.enqueue('q', 'k', '1', NULL, NULL, NULL, NULL, NULL, '{text}')"),
+                format!("CALL turno.enqueue_many('[{}]')", row.replace('\\', "\\\\")),
+                format!("CALL turno.enqueue_many('[{}]')", keyed.replace('\\', "\\\\")),
+            ] {
+                let row: Row = session.query_first(rig.sql(&sql)).await.expect(&sql).expect("a row");
+                let id = JobId(row.get("id").expect("an id"));
+                let job = rig.mysql().job(id).await.expect("job").expect("a record");
+                let expected = kept.then_some(good);
+                assert_eq!(job.traceparent.as_deref(), expected, "{server}: {sql}");
+                rig.mysql().cancel(id, false).await.expect("cancel");
+            }
+        }
+        for other in ["7", "{\"a\": 1}", "null", "[1]"] {
+            let row = format!(r#"[{{"queue":"q","kind":"k","payload":"1","traceparent":{other}}}]"#);
+            let sql = rig.sql(&format!("CALL turno.enqueue_many('{row}')"));
+            session.query_drop(sql).await.unwrap_or_else(|error| panic!("{server}: {other}: {error}"));
+        }
     }
 }

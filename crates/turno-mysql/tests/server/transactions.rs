@@ -56,7 +56,7 @@ async fn an_enqueue_that_breaks_half_way_leaves_nothing_of_itself() {
                 session.query_drop(rig.sql(sql)).await.expect("a beginning");
             }
             let calls = [
-                "CALL turno.enqueue('q', 'boom', '1', NULL, NULL, NULL, 'u', 'i')",
+                "CALL turno.enqueue('q', 'boom', '1', NULL, NULL, NULL, 'u', 'i', NULL)",
                 r#"CALL turno.enqueue_many('[{"queue":"q","kind":"k","payload":"1","idempotency_key":"a"},
                    {"queue":"q","kind":"boom","payload":"1"}]')"#,
             ];

@@ -37,10 +37,11 @@ BEGIN
     kept AS (
         INSERT INTO turno.finished_job (id, queue, kind, outcome, payload, result, priority, attempt, failures, max_attempts,
             max_run_ms, unique_key, operation_id, verb, token_hash, charged, worker, claimed_at, started_at, run_at, first_due_at,
-            created_at, finished_at)
+            created_at, finished_at, traceparent)
         SELECT e.id, e.queue, e.kind, 'succeeded', CASE WHEN e.whole THEN e.payload END, CASE WHEN e.whole THEN p_results[e.place] END,
             e.priority, e.attempt, e.failures, e.max_attempts, e.max_run_ms, e.unique_key, e.operation_id, 'complete', e.token_hash,
-            false, e.worker, e.claimed_at, e.started_at, e.run_at, e.first_due_at, e.created_at, v_now
+            false, e.worker, e.claimed_at, e.started_at, e.run_at, e.first_due_at, e.created_at, v_now,
+            e.traceparent
         FROM ended e WHERE e.receipt)
     SELECT array_agg(e.place), array_agg(e.id) FILTER (WHERE NOT e.receipt) INTO done, unkept FROM ended e;
 END $$;

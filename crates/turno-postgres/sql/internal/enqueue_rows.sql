@@ -5,10 +5,10 @@
 -- Transaction: joins the caller's
 -- Writes: enqueue_key, job
 -- Locks: idempotency keys in key order, then unique keys in key order: two bulk calls cannot deadlock
--- Rules: E1, E3, E4, E5, E7, E11, T3
+-- Rules: E1, E3, E4, E5, E7, E11, E12, T3
 CREATE OR REPLACE FUNCTION turno.enqueue_rows(
     p_queues text[], p_kinds text[], p_payloads text[], p_run_ats timestamptz[], p_priorities integer[], p_max_attempts integer[],
-    p_max_run_ms bigint[], p_unique_keys text[], p_idempotency_keys text[])
+    p_max_run_ms bigint[], p_unique_keys text[], p_idempotency_keys text[], p_traceparents text[])
 RETURNS TABLE (place bigint, id bigint, created boolean)
 LANGUAGE plpgsql
 AS $$
@@ -22,7 +22,7 @@ DECLARE
 BEGIN
     PERFORM turno.enqueue_shape(p_queues, ARRAY[cardinality(p_kinds), cardinality(p_payloads), cardinality(p_run_ats),
         cardinality(p_priorities), cardinality(p_max_attempts), cardinality(p_max_run_ms), cardinality(p_unique_keys),
-        cardinality(p_idempotency_keys)]);
+        cardinality(p_idempotency_keys), cardinality(p_traceparents)]);
     PERFORM turno.enqueue_check(v_queues, p_queues, p_kinds, p_run_ats, p_priorities, p_max_attempts, p_max_run_ms, v_now);
     IF v_keyed THEN
         v_created := turno.enqueue_keys(p_queues, p_idempotency_keys, v_ids);
@@ -32,21 +32,22 @@ BEGIN
         SELECT d.name, s.max_attempts, s.max_run_ms, turno.rank_of(v_now, 0, s.aging_ms) AS rank,
                turno.rank_of(v_now, 1, s.aging_ms) - turno.rank_of(v_now, 0, s.aging_ms) AS step
         FROM unnest(v_queues) AS d (name) CROSS JOIN LATERAL turno.settings(d.name) s)
-    INSERT INTO turno.job (id, queue, kind, payload, priority, state, rank, run_at, first_due_at, created_at, max_attempts, max_run_ms)
+    INSERT INTO turno.job (id, queue, kind, payload, priority, state, rank, run_at, first_due_at, created_at, max_attempts, max_run_ms,
+        traceparent)
     SELECT v_ids[r.place], r.queue, r.kind, r.payload, coalesce(r.priority, 0),
            CASE WHEN r.run_at > v_now THEN 'scheduled' ELSE 'ready' END,
            CASE WHEN r.run_at > v_now THEN NULL ELSE q.rank + coalesce(r.priority, 0) * q.step END,
            CASE WHEN r.run_at > v_now THEN turno.round_up(r.run_at) ELSE v_now END,
            CASE WHEN r.run_at > v_now THEN turno.round_up(r.run_at) ELSE v_now END,
-           v_now, coalesce(r.max_attempts, q.max_attempts), coalesce(r.max_run_ms, q.max_run_ms)
-    FROM unnest(p_queues, p_kinds, p_payloads, p_run_ats, p_priorities, p_max_attempts, p_max_run_ms, p_unique_keys)
-        WITH ORDINALITY AS r (queue, kind, payload, run_at, priority, max_attempts, max_run_ms, unique_key, place)
+           v_now, coalesce(r.max_attempts, q.max_attempts), coalesce(r.max_run_ms, q.max_run_ms), turno.traceparent_kept(r.traceparent)
+    FROM unnest(p_queues, p_kinds, p_payloads, p_run_ats, p_priorities, p_max_attempts, p_max_run_ms, p_unique_keys, p_traceparents)
+        WITH ORDINALITY AS r (queue, kind, payload, run_at, priority, max_attempts, max_run_ms, unique_key, traceparent, place)
     JOIN q ON q.name = r.queue
     WHERE r.unique_key IS NULL AND v_created[r.place];
     IF EXISTS (SELECT FROM unnest(p_unique_keys) k WHERE k IS NOT NULL) THEN
         SELECT u.ids, u.created INTO v_ids, v_created
         FROM turno.enqueue_unique(p_queues, p_kinds, p_payloads, p_run_ats, p_priorities, p_max_attempts, p_max_run_ms,
-                                  p_unique_keys, v_ids, v_created, v_now) u;
+                                  p_unique_keys, p_traceparents, v_ids, v_created, v_now) u;
     END IF;
     PERFORM turno.ring(v_queues);
     IF NOT v_keyed THEN

@@ -6,10 +6,10 @@
 -- Transaction: joins the caller's
 -- Writes: job, enqueue_key
 -- Locks: unique keys in key order
--- Rules: E5
+-- Rules: E5, E12
 CREATE OR REPLACE FUNCTION turno.enqueue_unique(
     p_queues text[], p_kinds text[], p_payloads text[], p_run_ats timestamptz[], p_priorities integer[], p_max_attempts integer[],
-    p_max_run_ms bigint[], p_unique_keys text[], p_ids bigint[], p_created boolean[], p_now timestamptz,
+    p_max_run_ms bigint[], p_unique_keys text[], p_traceparents text[], p_ids bigint[], p_created boolean[], p_now timestamptz,
     OUT ids bigint[], OUT created boolean[])
 LANGUAGE plpgsql
 AS $$
@@ -29,13 +29,14 @@ BEGIN
         v_run_at := greatest(p_now, turno.round_up(p_run_ats[v_row.place]));
         FOR v_try IN 1..20 LOOP
             INSERT INTO turno.job (id, queue, kind, payload, priority, state, rank, run_at, first_due_at, created_at, max_attempts,
-                                   max_run_ms, unique_key)
+                                   max_run_ms, unique_key, traceparent)
             VALUES (p_ids[v_row.place], v_row.queue, p_kinds[v_row.place], p_payloads[v_row.place],
                     coalesce(p_priorities[v_row.place], 0), CASE WHEN v_run_at <= p_now THEN 'ready' ELSE 'scheduled' END,
                     CASE WHEN v_run_at <= p_now
                          THEN turno.rank_of(v_run_at, coalesce(p_priorities[v_row.place], 0), v_queue.aging_ms) END,
                     v_run_at, v_run_at, p_now, coalesce(p_max_attempts[v_row.place], v_queue.max_attempts),
-                    coalesce(p_max_run_ms[v_row.place], v_queue.max_run_ms), v_row.key)
+                    coalesce(p_max_run_ms[v_row.place], v_queue.max_run_ms), v_row.key,
+                    turno.traceparent_kept(p_traceparents[v_row.place]))
             ON CONFLICT (queue, unique_key) WHERE unique_key IS NOT NULL DO NOTHING;
             EXIT WHEN FOUND;
             SELECT j.id INTO v_holder FROM turno.job j WHERE j.queue = v_row.queue AND j.unique_key = v_row.key;

@@ -22,9 +22,9 @@ BEGIN
     END IF;
     INSERT INTO turno.finished_job (id, queue, kind, outcome, payload, priority, attempt, failures, max_attempts, max_run_ms,
         unique_key, operation_id, verb, token_hash, charged, worker, claimed_at, started_at, run_at, first_due_at, created_at,
-        finished_at, error, error_bytes)
+        finished_at, error, error_bytes, traceparent)
     VALUES (p_job.id, p_job.queue, p_job.kind, p_outcome, CASE WHEN v_keep THEN p_job.payload END, p_job.priority, p_job.attempt,
         p_failures, p_job.max_attempts, p_job.max_run_ms, p_job.unique_key, p_job.operation_id, p_verb, p_token_hash, p_charged,
         p_job.worker, p_job.claimed_at, p_job.started_at, p_job.run_at, p_job.first_due_at, p_job.created_at, p_now,
-        turno.cut_error(p_error), coalesce(p_error_bytes, octet_length(p_error)));
+        turno.cut_error(p_error), coalesce(p_error_bytes, octet_length(p_error)), p_job.traceparent);
 END $$;

@@ -13,7 +13,7 @@ CREATE OR REPLACE FUNCTION turno.claim(
     p_from_ranks bigint[] DEFAULT NULL)
 RETURNS TABLE (id bigint, queue text, kind text, payload text, priority integer, attempt bigint, token uuid, failures integer,
     max_attempts integer, operation_id uuid, run_at timestamptz, created_at timestamptz, claimed_at timestamptz,
-    lease_until timestamptz, max_run_ms bigint, rank bigint, next_due_in_ms bigint)
+    lease_until timestamptz, max_run_ms bigint, rank bigint, traceparent text, next_due_in_ms bigint)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
@@ -63,7 +63,7 @@ BEGIN
             WHERE j.ctid = ANY (v_part)
             RETURNING j.*)
         SELECT t.id, t.queue, t.kind, t.payload, t.priority, t.attempt, t.token, t.failures, t.max_attempts, t.operation_id, t.run_at,
-               t.created_at, t.claimed_at, t.lease_until, t.max_run_ms, t.rank, v_next_due
+               t.created_at, t.claimed_at, t.lease_until, t.max_run_ms, t.rank, t.traceparent, v_next_due
         FROM taken t ORDER BY array_position(p_queues, t.queue), t.rank, t.id;
     END LOOP;
     IF cardinality(v_rows) = 0 AND v_next_due IS NOT NULL THEN

@@ -25,10 +25,10 @@ BEGIN
     END IF;
     v_queue := turno.settings(v_dead.queue);
     INSERT INTO turno.job (id, queue, kind, payload, priority, state, rank, run_at, first_due_at, created_at, attempt, max_attempts,
-        max_run_ms, unique_key, operation_id)
+        max_run_ms, unique_key, operation_id, traceparent)
     VALUES (p_job, v_dead.queue, v_dead.kind, v_dead.payload, v_dead.priority, 'ready',
         turno.rank_of(v_now, v_dead.priority, v_queue.aging_ms), v_now, v_now, v_dead.created_at, v_dead.attempt, v_dead.max_attempts,
-        v_dead.max_run_ms, v_dead.unique_key, v_dead.operation_id)
+        v_dead.max_run_ms, v_dead.unique_key, v_dead.operation_id, v_dead.traceparent)
     ON CONFLICT (queue, unique_key) WHERE unique_key IS NOT NULL DO NOTHING;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'job % cannot be retried: job % has its unique key', p_job,

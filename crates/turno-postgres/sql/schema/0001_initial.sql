@@ -69,6 +69,7 @@ CREATE TABLE turno.job (
     unique_key           text COLLATE "C",
     worker               text COLLATE "C",
     payload              text COLLATE "C" NOT NULL,
+    traceparent          text COLLATE "C",
     CONSTRAINT job_pkey PRIMARY KEY (id),
     -- One test of the state and not one a column: every claim pays for it.
     CONSTRAINT job_state CHECK (CASE state
@@ -79,6 +80,7 @@ CREATE TABLE turno.job (
     CONSTRAINT job_queue CHECK (octet_length(queue) BETWEEN 1 AND 200),
     CONSTRAINT job_kind CHECK (octet_length(kind) BETWEEN 1 AND 200),
     CONSTRAINT job_unique_key CHECK (octet_length(unique_key) BETWEEN 1 AND 512),
+    CONSTRAINT job_traceparent CHECK (octet_length(traceparent) = 55),
     CONSTRAINT job_priority CHECK (priority BETWEEN -1000 AND 1000),
     CONSTRAINT job_max_attempts CHECK (max_attempts BETWEEN 1 AND 1000000),
     CONSTRAINT job_failures CHECK (failures >= 0 AND failures < max_attempts),
@@ -123,6 +125,7 @@ CREATE TABLE turno.finished_job (
     payload       text COLLATE "C",
     result        text COLLATE "C",
     error         text COLLATE "C",
+    traceparent   text COLLATE "C",
     CONSTRAINT finished_job_pkey PRIMARY KEY (id),
     CONSTRAINT finished_job_outcome CHECK (outcome IN ('succeeded', 'dead', 'cancelled')),
     CONSTRAINT finished_job_verb CHECK (verb IN ('complete', 'fail', 'release', 'expire', 'revoke'))

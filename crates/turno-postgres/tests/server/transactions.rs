@@ -3,7 +3,9 @@
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
 use turno_conformance::Rig;
-use turno_contract::{ClaimRequest, ClaimedJob, Completion, ErrorKind, NewJob, Refused, SettledStatus, Verb};
+use turno_contract::{
+    ClaimRequest, ClaimedJob, Completion, ErrorKind, JobId, NewJob, Refused, SettledStatus, Verb,
+};
 
 use crate::rig::{PostgresRig, session};
 
@@ -142,6 +144,37 @@ async fn the_sql_api_names_what_is_wrong() {
             .unwrap();
     }
     assert_eq!(rig.backend().claim(&ClaimRequest::one("p", "w").limit(10)).await.unwrap().jobs.len(), 4);
+}
+
+/// Rule E12: what is no traceparent is dropped, and the job is enqueued.
+#[tokio::test]
+async fn the_sql_api_drops_a_malformed_traceparent() {
+    let rig = PostgresRig::new().await;
+    let client = session(&rig.url()).await;
+    let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let texts = [
+        (good.to_owned(), true),
+        (good.to_uppercase(), false),
+        (format!("{}\n", &good[..54]), false),
+        (format!("{good}\n"), false),
+        (format!("{good}-more"), false),
+        (good.replacen("00", "ff", 1), false),
+        (good.replace("0af7651916cd43dd8448eb211c80319c", &"0".repeat(32)), false),
+        ("é".repeat(500), false),
+        (String::new(), false),
+    ];
+    for (text, kept) in texts {
+        for sql in [
+            "SELECT id FROM turno.enqueue('q', 'k', '1', p_traceparent => $1)",
+            "SELECT id FROM turno.enqueue('q', 'k', '1', p_traceparent => $1, p_unique_key => 'u')",
+            "SELECT id FROM turno.enqueue_many(ARRAY['q'], ARRAY['k'], ARRAY['1'], p_traceparents => ARRAY[$1])",
+        ] {
+            let id = JobId(client.query_one(sql, &[&text]).await.expect(sql).get(0));
+            let job = rig.backend().job(id).await.unwrap().expect("a record");
+            assert_eq!(job.traceparent.as_deref(), kept.then_some(good), "{sql}: {text}");
+            rig.backend().cancel(id, false).await.unwrap();
+        }
+    }
 }
 
 /// Rule P2. NULL is no consent to revoke a running job.

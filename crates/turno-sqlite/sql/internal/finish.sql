@@ -12,11 +12,11 @@
 -- statement: record
 INSERT OR REPLACE INTO turno_finished_job (id, queue, kind, outcome, payload, result, priority, attempt, failures, max_attempts,
     max_run_ms, unique_key, operation_id, verb, token_hash, charged, worker, claimed_at, started_at, run_at, first_due_at,
-    created_at, finished_at, error, error_bytes)
+    created_at, finished_at, error, error_bytes, traceparent)
 SELECT id, queue, kind, :outcome, CASE WHEN :keep = 'record' THEN payload END, CASE WHEN :keep = 'record' THEN :result END, priority,
     attempt, :failures, max_attempts, max_run_ms, unique_key, operation_id, :verb,
     CASE WHEN :verb IN ('complete', 'fail', 'release') THEN token END, :charged, worker, claimed_at, started_at, run_at, first_due_at,
-    created_at, :now, :error, :error_bytes
+    created_at, :now, :error, :error_bytes, traceparent
 FROM turno_job WHERE id = :job;
 
 -- statement: leave

@@ -23,7 +23,7 @@ WHERE id IN (SELECT best.id
              ORDER BY best.rank, best.id
              LIMIT :limit)
 RETURNING id, attempt, token, queue, kind, payload, priority, failures, max_attempts, operation_id, run_at, created_at, claimed_at,
-    lease_until, max_run_ms, rank;
+    lease_until, max_run_ms, rank, traceparent;
 
 -- statement: next_due
 SELECT run_at

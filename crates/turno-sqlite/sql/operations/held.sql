@@ -8,7 +8,7 @@
 
 -- statement: list
 SELECT id, attempt, token, queue, kind, payload, priority, failures, max_attempts, operation_id, run_at, created_at, claimed_at,
-    lease_until, max_run_ms, rank
+    lease_until, max_run_ms, rank, traceparent
 FROM turno_job
 WHERE token = :token AND state = 'running'
 ORDER BY rank, id;

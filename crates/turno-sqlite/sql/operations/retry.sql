@@ -19,9 +19,9 @@ WHERE id = :job AND verb IS NOT NULL AND claimed_at IS NOT NULL;
 
 -- statement: revive
 INSERT INTO turno_job (id, queue, kind, payload, state, priority, rank, run_at, first_due_at, attempt, failures, max_attempts,
-    max_run_ms, unique_key, operation_id, created_at)
+    max_run_ms, unique_key, operation_id, created_at, traceparent)
 SELECT id, queue, kind, payload, 'ready', priority, :now + priority * :step, :now, :now, attempt, 0, max_attempts,
-    max_run_ms, unique_key, operation_id, created_at
+    max_run_ms, unique_key, operation_id, created_at, traceparent
 FROM turno_finished_job WHERE id = :job;
 
 -- statement: leave

@@ -81,6 +81,7 @@ CREATE TABLE turno_job (
     run_until            INTEGER,
     cancel_requested_at  INTEGER,
     created_at           INTEGER NOT NULL DEFAULT (CAST(round(unixepoch('now', 'subsec') * 1000) AS INTEGER) * 1000),
+    traceparent          TEXT,
     CONSTRAINT job_id CHECK (id BETWEEN 1 AND 9000000000000000000),
     CONSTRAINT job_state CHECK (state IN ('scheduled', 'ready', 'running')),
     CONSTRAINT job_running CHECK ((state = 'running') = (token IS NOT NULL) AND (state = 'running') = (lease_until IS NOT NULL)
@@ -94,6 +95,7 @@ CREATE TABLE turno_job (
     CONSTRAINT job_kind CHECK (octet_length(kind) BETWEEN 1 AND 200
         AND kind NOT GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*'),
     CONSTRAINT job_unique_key CHECK (octet_length(unique_key) BETWEEN 1 AND 512),
+    CONSTRAINT job_traceparent CHECK (octet_length(traceparent) = 55),
     CONSTRAINT job_priority CHECK (priority BETWEEN -1000 AND 1000),
     CONSTRAINT job_max_attempts CHECK (max_attempts BETWEEN 1 AND 1000000),
     CONSTRAINT job_failures CHECK (failures >= 0 AND failures < max_attempts),
@@ -137,7 +139,8 @@ CREATE TABLE turno_finished_job (
     created_at    INTEGER NOT NULL,
     finished_at   INTEGER NOT NULL,
     error         TEXT,
-    error_bytes   INTEGER
+    error_bytes   INTEGER,
+    traceparent   TEXT
 ) STRICT;
 CREATE INDEX turno_finished_job_by_queue ON turno_finished_job (queue, outcome, finished_at, id);
 CREATE INDEX turno_finished_job_receipt ON turno_finished_job (queue, finished_at, id) WHERE payload IS NULL;

@@ -126,6 +126,7 @@ fn insert(work: &Work, job: &NewJob, wanted: &Wanted) -> Result<i64> {
             (":max_run_ms", &wanted.max_run_ms),
             (":unique_key", &job.unique_key),
             (":operation_id", &Uuid::new_v4().as_bytes().as_slice()),
+            (":traceparent", &job.traceparent_kept()),
             (":step", &wanted.step),
             (":now", &work.now),
         ],

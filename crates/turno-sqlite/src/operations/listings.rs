@@ -35,6 +35,7 @@ fn record(row: &Row) -> rusqlite::Result<JobRecord> {
         finished_at: columns.instant_opt()?,
         result: columns.text_opt()?,
         error: columns.text_opt()?,
+        traceparent: columns.text_opt()?,
     })
 }
 

@@ -18,7 +18,7 @@ BEGIN
           SELECT CONVERT(int, a.[key]) + 1000, CONVERT(bigint, JSON_VALUE(a.[value], '$.id')) FROM OPENJSON(@second) a) t;
     SELECT j.id, CONVERT(nvarchar(200), j.queue) AS queue, CONVERT(nvarchar(200), j.kind) AS kind, j.payload, j.priority, j.attempt, j.token,
            j.failures, j.max_attempts, j.operation_id, j.run_at, j.created_at, j.claimed_at, j.lease_until, j.max_run_ms, j.rank,
-           @next_due_in_ms AS next_due_in_ms
+           j.traceparent, @next_due_in_ms AS next_due_in_ms
     FROM (SELECT 1 AS one) always
     LEFT JOIN (@ids i JOIN turno.unfinished_job j WITH (ROWLOCK, FORCESEEK) ON j.id = i.id AND j.token = @token) ON 1 = 1
     WHERE j.id IS NOT NULL OR @next_due_in_ms IS NOT NULL

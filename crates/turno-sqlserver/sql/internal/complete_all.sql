@@ -23,12 +23,13 @@ BEGIN
     GROUP BY j.id
     OPTION (FORCE ORDER, MAXDOP 1);
     INSERT INTO turno.finished_job (id, queue, kind, outcome, payload, result, priority, attempt, failures, max_attempts, max_run_ms,
-        unique_key, operation_id, verb, token_hash, charged, worker, claimed_at, started_at, run_at, first_due_at, created_at, finished_at)
+        unique_key, operation_id, verb, token_hash, charged, worker, claimed_at, started_at, run_at, first_due_at, created_at, finished_at,
+        traceparent)
     OUTPUT inserted.id INTO @kept (job)
     SELECT j.id, j.queue, j.kind, 'succeeded', IIF(q.keep_succeeded_ms <> 0, j.payload, NULL), IIF(q.keep_succeeded_ms <> 0, p.result, NULL),
            j.priority, j.attempt, j.failures, j.max_attempts, j.max_run_ms, j.unique_key, j.operation_id, 'complete',
            HASHBYTES('SHA2_256', CONVERT(binary(16), j.token)), 0, j.worker, j.claimed_at, j.started_at, j.run_at, j.first_due_at,
-           j.created_at, @now
+           j.created_at, @now, j.traceparent
     FROM @mine m
     INNER LOOP JOIN @proofs p ON p.job = m.job AND p.place = m.place
     INNER LOOP JOIN turno.unfinished_job j WITH (ROWLOCK, FORCESEEK) ON j.id = m.job

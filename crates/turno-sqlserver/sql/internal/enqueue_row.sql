@@ -5,11 +5,11 @@
 -- Transaction: joins the caller's
 -- Writes: enqueue_key, job
 -- Locks: the idempotency key, then the unique key
--- Rules: E1, E3, E4, E5
+-- Rules: E1, E3, E4, E5, E12
 CREATE OR ALTER PROCEDURE turno.enqueue_row
     @queue varbinary(400), @kind varbinary(400), @payload nvarchar(max), @priority int, @due_at datetime2(6), @max_attempts int,
     @max_run_ms bigint, @state varchar(9), @rank bigint, @unique_key varbinary(1024), @idempotency_key varbinary(1024),
-    @now datetime2(6), @id bigint OUTPUT, @created bit OUTPUT
+    @traceparent varchar(55), @now datetime2(6), @id bigint OUTPUT, @created bit OUTPUT
 AS
 BEGIN
     SELECT @id = NULL, @created = 0;
@@ -20,13 +20,14 @@ BEGIN
     DECLARE @new bigint = NEXT VALUE FOR turno.job_id;
     IF @unique_key IS NULL
     BEGIN
-        INSERT INTO turno.unfinished_job (id, queue, kind, payload, priority, state, rank, run_at, first_due_at, created_at, max_attempts, max_run_ms)
-        VALUES (@new, @queue, @kind, @payload, @priority, @state, @rank, @due_at, @due_at, @now, @max_attempts, @max_run_ms);
+        INSERT INTO turno.unfinished_job (id, queue, kind, payload, priority, state, rank, run_at, first_due_at, created_at, max_attempts, max_run_ms,
+            traceparent)
+        VALUES (@new, @queue, @kind, @payload, @priority, @state, @rank, @due_at, @due_at, @now, @max_attempts, @max_run_ms, @traceparent);
         SELECT @id = @new, @created = 1;
     END
     ELSE
         EXEC turno.enqueue_unique @queue, @kind, @payload, @priority, @due_at, @max_attempts, @max_run_ms, @state, @rank, @unique_key,
-            @now, @new, @id OUTPUT, @created OUTPUT;
+            @traceparent, @now, @new, @id OUTPUT, @created OUTPUT;
     IF @idempotency_key IS NOT NULL
     BEGIN
         -- Nobody else can be here: key_find has locked the key. A row that is there stands for a job that is gone.

@@ -1,12 +1,12 @@
 -- enqueue_rows: inserts jobs, all or none, and answers in the order of the input.
 -- Takes: a JSON array of at most 1000 objects with queue, kind and payload (a string that holds JSON text), and if wanted run_at,
---        priority, max_attempts, max_run_ms, unique_key, idempotency_key; whether priorities are obeyed.
+--        priority, max_attempts, max_run_ms, unique_key, idempotency_key, traceparent; whether priorities are obeyed.
 -- Returns: per row its place (from 1), the job's id, whether this call created it.
 -- Raises: TU001 beyond a limit with the row's number, TU002; 53107
 -- Transaction: joins the caller's, or owns its own
 -- Writes: enqueue_key, job
 -- Locks: idempotency keys and unique keys in key order: two bulk calls cannot deadlock
--- Rules: E1, E3, E4, E5, E7, E9, E11
+-- Rules: E1, E3, E4, E5, E7, E9, E11, E12
 CREATE OR ALTER PROCEDURE turno.enqueue_rows @jobs nvarchar(max), @prioritized bit
 AS
 BEGIN
@@ -31,9 +31,11 @@ BEGIN
         INSERT INTO @answers (place, id, created)
         SELECT r.place, NEXT VALUE FOR turno.job_id OVER (ORDER BY r.place), 1
         FROM turno.enqueue_shape(@jobs) r WHERE r.unique_key IS NULL AND r.idempotency_key IS NULL;
-        INSERT INTO turno.unfinished_job (id, queue, kind, payload, priority, state, rank, run_at, first_due_at, created_at, max_attempts, max_run_ms)
+        INSERT INTO turno.unfinished_job (id, queue, kind, payload, priority, state, rank, run_at, first_due_at, created_at, max_attempts, max_run_ms,
+            traceparent)
         SELECT a.id, CONVERT(varbinary(400), r.queue), CONVERT(varbinary(400), r.kind), r.payload,
-               IIF(@prioritized = 1, COALESCE(r.priority, 0), 0), c.state, c.rank, c.due_at, c.due_at, @now, c.max_attempts, c.max_run_ms
+               IIF(@prioritized = 1, COALESCE(r.priority, 0), 0), c.state, c.rank, c.due_at, c.due_at, @now, c.max_attempts, c.max_run_ms,
+               turno.traceparent_kept(r.traceparent)
         FROM turno.enqueue_shape(@jobs) r
         JOIN @answers a ON a.place = r.place
         CROSS APPLY turno.enqueue_check(r.queue, r.kind, 1, IIF(@prioritized = 1, r.priority, NULL), r.run_at, r.max_attempts,

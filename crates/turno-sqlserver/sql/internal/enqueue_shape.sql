@@ -11,9 +11,10 @@ CREATE OR ALTER FUNCTION turno.enqueue_shape(@jobs nvarchar(max)) RETURNS TABLE
 AS
 RETURN
     SELECT CONVERT(int, a.[key]) + 1 AS place, r.queue, r.kind, r.payload, r.priority, r.run_at, r.max_attempts, r.max_run_ms,
-           r.unique_key, r.idempotency_key
+           r.unique_key, r.idempotency_key, r.traceparent
     FROM OPENJSON(@jobs) a
     CROSS APPLY OPENJSON(a.[value]) WITH (
         queue nvarchar(max) '$.queue', kind nvarchar(max) '$.kind', payload nvarchar(max) '$.payload', priority bigint '$.priority',
         run_at datetime2(6) '$.run_at', max_attempts bigint '$.max_attempts', max_run_ms bigint '$.max_run_ms',
-        unique_key nvarchar(max) '$.unique_key', idempotency_key nvarchar(max) '$.idempotency_key') r;
+        unique_key nvarchar(max) '$.unique_key', idempotency_key nvarchar(max) '$.idempotency_key',
+        traceparent nvarchar(max) '$.traceparent') r;

@@ -4,16 +4,17 @@
 -- Transaction: joins the caller's, or owns its own
 -- Writes: enqueue_key, job
 -- Locks: the idempotency key, then the unique key
--- Rules: E1, E3, E4, E5, E9
+-- Rules: E1, E3, E4, E5, E9, E12
 CREATE OR ALTER PROCEDURE turno.enqueue_single
     @queue nvarchar(max), @kind nvarchar(max), @payload nvarchar(max), @priority bigint, @run_at datetime2(6), @max_attempts bigint,
-    @max_run_ms bigint, @unique_key nvarchar(max), @idempotency_key nvarchar(max)
+    @max_run_ms bigint, @unique_key nvarchar(max), @idempotency_key nvarchar(max), @traceparent nvarchar(max)
 AS
 BEGIN
     DECLARE @now datetime2(6) = SYSUTCDATETIME(), @own bit = IIF(@@TRANCOUNT = 0, 1, 0);
     DECLARE @bad nvarchar(400), @due_at datetime2(6), @state varchar(9), @rank bigint, @id bigint, @created bit;
     DECLARE @has_payload bit = IIF(@payload IS NULL, 0, 1), @queue_name varbinary(400), @kind_name varbinary(400),
-        @unique varbinary(1024), @once varbinary(1024), @level int;
+        @unique varbinary(1024), @once varbinary(1024), @level int,
+        @trace varchar(55) = turno.traceparent_kept(@traceparent);
     IF @own = 0
         EXEC turno.join_check N'enqueue';
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
@@ -30,7 +31,7 @@ BEGIN
                @unique = CONVERT(varbinary(1024), @unique_key), @once = CONVERT(varbinary(1024), @idempotency_key),
                @level = COALESCE(@priority, 0);
         EXEC turno.enqueue_row @queue_name, @kind_name, @payload, @level, @due_at, @max_attempts, @max_run_ms, @state, @rank, @unique,
-            @once, @now, @id OUTPUT, @created OUTPUT;
+            @once, @trace, @now, @id OUTPUT, @created OUTPUT;
         IF @own = 1
             COMMIT TRANSACTION;
     END TRY

@@ -23,10 +23,11 @@ BEGIN
         EXEC turno.cut_error @error OUTPUT, @error_bytes OUTPUT;
         INSERT INTO turno.finished_job (id, queue, kind, outcome, payload, result, priority, attempt, failures, max_attempts, max_run_ms,
             unique_key, operation_id, verb, token_hash, charged, worker, claimed_at, started_at, run_at, first_due_at, created_at,
-            finished_at, error, error_bytes)
+            finished_at, error, error_bytes, traceparent)
         SELECT j.id, j.queue, j.kind, @outcome, IIF(@keep = 1, j.payload, NULL), IIF(@keep = 1, @result, NULL), j.priority, j.attempt,
                j.failures + @charged, j.max_attempts, j.max_run_ms, j.unique_key, j.operation_id, @verb, @token_hash, @charged,
-               j.worker, j.claimed_at, j.started_at, j.run_at, j.first_due_at, j.created_at, @now, @error, @error_bytes
+               j.worker, j.claimed_at, j.started_at, j.run_at, j.first_due_at, j.created_at, @now, @error, @error_bytes,
+               j.traceparent
         FROM turno.unfinished_job j WITH (ROWLOCK, FORCESEEK) WHERE j.id = @job;
     END;
     DELETE FROM turno.unfinished_job WITH (ROWLOCK) WHERE id = @job;

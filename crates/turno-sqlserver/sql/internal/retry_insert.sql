@@ -14,9 +14,9 @@ BEGIN
     IF @key IS NOT NULL
         EXEC turno.key_lock N'u', @queue, @key;
     INSERT INTO turno.unfinished_job (id, queue, kind, payload, priority, state, rank, run_at, first_due_at, created_at, attempt, max_attempts, max_run_ms,
-        unique_key, operation_id)
+        unique_key, operation_id, traceparent)
     SELECT f.id, f.queue, f.kind, f.payload, f.priority, 'ready', DATEDIFF_BIG(microsecond, '1970-01-01', @now) + f.priority * @step, @now,
-           @now, f.created_at, f.attempt, f.max_attempts, f.max_run_ms, f.unique_key, f.operation_id
+           @now, f.created_at, f.attempt, f.max_attempts, f.max_run_ms, f.unique_key, f.operation_id, f.traceparent
     FROM turno.finished_job f WITH (ROWLOCK, FORCESEEK)
     WHERE f.id = @job
       AND NOT EXISTS (SELECT 1 FROM turno.unfinished_job j WITH (READCOMMITTEDLOCK, ROWLOCK, INDEX(job_unique))

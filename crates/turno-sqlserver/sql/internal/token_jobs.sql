@@ -16,7 +16,7 @@ BEGIN
     INSERT INTO @ids (id) SELECT j.id FROM turno.unfinished_job j WITH (INDEX(job_token), FORCESEEK) WHERE j.token = @token AND j.state = 'running';
     SELECT j.id, CONVERT(nvarchar(200), j.queue) AS queue, CONVERT(nvarchar(200), j.kind) AS kind, j.payload, j.priority, j.attempt, j.token,
            j.failures, j.max_attempts, j.operation_id, j.run_at, j.created_at, j.claimed_at, j.lease_until, j.max_run_ms, j.rank,
-           CONVERT(bigint, NULL) AS next_due_in_ms
+           j.traceparent, CONVERT(bigint, NULL) AS next_due_in_ms
     FROM @ids i
     JOIN turno.unfinished_job j WITH (ROWLOCK, FORCESEEK) ON j.id = i.id AND j.token = @token
     LEFT JOIN @order o ON o.queue = j.queue

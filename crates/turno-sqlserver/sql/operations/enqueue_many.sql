@@ -1,12 +1,12 @@
 -- enqueue_many: puts many jobs into queues, all or none.
 -- Takes: a JSON array of at most 1000 objects with queue, kind and payload (a string that holds JSON text), and if wanted run_at
---        (UTC, as 2026-01-31T12:00:00.000), max_attempts, max_run_ms, unique_key, idempotency_key.
+--        (UTC, as 2026-01-31T12:00:00.000), max_attempts, max_run_ms, unique_key, idempotency_key, traceparent.
 -- Returns: per row its place (from 1), the job's id, whether this call created it; in the order of the input.
 -- Raises: TU001 beyond a limit, with the row's place; TU002; 53107 if a key cannot be locked
 -- Transaction: joins the caller's, or owns its own
 -- Writes: enqueue_key, job
 -- Locks: idempotency keys and unique keys in key order
--- Rules: E1, E2, E7
+-- Rules: E1, E2, E7, E12
 CREATE OR ALTER PROCEDURE turno.enqueue_many @jobs nvarchar(max)
 AS
 BEGIN

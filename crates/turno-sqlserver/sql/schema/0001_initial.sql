@@ -84,6 +84,7 @@ CREATE TABLE turno.unfinished_job (
     unique_key           varbinary(1024),
     worker               varbinary(400),
     payload              nvarchar(max) NOT NULL,
+    traceparent          varchar(55) COLLATE Latin1_General_100_BIN2,
     CONSTRAINT job_pkey PRIMARY KEY CLUSTERED (id),
     -- The length, since 'ready ' equals 'ready'.
     CONSTRAINT job_state CHECK (state = 'scheduled' AND DATALENGTH(state) = 9 OR state = 'ready' AND DATALENGTH(state) = 5
@@ -140,6 +141,7 @@ CREATE TABLE turno.finished_job (
     payload       nvarchar(max),
     result        nvarchar(max),
     error         nvarchar(max),
+    traceparent   varchar(55) COLLATE Latin1_General_100_BIN2,
     CONSTRAINT finished_job_pkey PRIMARY KEY CLUSTERED (id),
     CONSTRAINT finished_job_outcome CHECK (outcome IN ('succeeded', 'dead', 'cancelled')),
     CONSTRAINT finished_job_verb CHECK (verb IN ('complete', 'fail', 'release', 'expire', 'revoke'))

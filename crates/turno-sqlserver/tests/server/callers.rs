@@ -186,3 +186,31 @@ pub async fn a_second_migration_finds_nothing_to_do(rig: SqlServerRig) {
     let completion = Completion { proof: jobs[0].proof, result: None };
     backend.complete("w", &[completion]).await.expect("a completion");
 }
+
+/// Rule E12: what is no traceparent is dropped, and the job is enqueued.
+pub async fn a_malformed_traceparent_is_dropped(rig: SqlServerRig) {
+    let mut session = rig.session().await;
+    let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let bad = [
+        good.to_uppercase(),
+        format!("{good}-more"),
+        format!("{} ", &good[..54]),
+        good.replacen("00", "ff", 1),
+        good.replace("b7ad6b7169203331", &"0".repeat(16)),
+        good.replacen("0af7", "0a-7", 1),
+        good.replace("b7ad6b7169203331", "b7ad6b71-9203331"),
+        "é".repeat(5000),
+    ];
+    for text in bad.iter().map(String::as_str).chain([good]) {
+        for call in [
+            format!("EXEC turno.enqueue N'q', N'k', N'1', @traceparent = N'{text}'"),
+            format!(
+                r#"EXEC turno.enqueue_many N'[{{"queue":"q","kind":"k","payload":"1","traceparent":"{text}"}}]'"#
+            ),
+        ] {
+            run(&mut session, &rig.sql(&call)).await.unwrap_or_else(|error| panic!("{call}: {error}"));
+        }
+    }
+    let kept = rig.sql("SELECT COUNT(*) FROM turno.unfinished_job WHERE traceparent IS NOT NULL");
+    assert_eq!(number(&mut session, &kept).await, Some(2));
+}

@@ -72,6 +72,7 @@ fn job(queue: &str, rank: i64) -> ClaimedJob {
         lease_until: at,
         max_run: Duration::from_secs(1),
         rank,
+        traceparent: None,
     }
 }
 

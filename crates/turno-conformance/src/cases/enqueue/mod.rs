@@ -4,6 +4,7 @@ mod bytes;
 mod keys;
 mod limits;
 mod many;
+mod trace;
 
 use std::time::Duration;
 
@@ -29,7 +30,10 @@ super::cases! {
 
 /// All cases of this operation.
 pub(super) fn all() -> Vec<crate::Case> {
-    [cases(), bytes::cases(), keys::cases(), limits::cases(), many::cases()].into_iter().flatten().collect()
+    [cases(), bytes::cases(), keys::cases(), limits::cases(), many::cases(), trace::cases()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Rules E2, P6, X1.
