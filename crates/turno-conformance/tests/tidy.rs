@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use regex::Regex;
+use sha2::{Digest, Sha256};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
@@ -76,6 +77,35 @@ fn every_sql_routine_fits_a_screen() {
         faults.extend(long.map(|(routine, lines)| format!("{}: {routine} has {lines} lines", show(&path))));
     }
     report(faults);
+}
+
+#[test]
+fn released_schema_files_are_never_edited() {
+    let released = regex(r"(?m)^## \d+\.\d+\.\d+").is_match(&read(&root().join("CHANGELOG.md")));
+    let mut faults = Vec::new();
+    for backend in backends() {
+        let folder = backend.join("sql/schema");
+        let record = read(&folder.join("released.txt"));
+        if released && record.is_empty() {
+            faults.push(format!("{}: released, and scripts/freeze-schema was not run", show(&folder)));
+        }
+        faults.extend(edited(&record, |name| fs::read(folder.join(name)).unwrap_or_default()));
+        let recorded: BTreeSet<&str> =
+            record.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+        let present: Vec<String> = files(&folder, "sql").iter().map(|path| show(path)).collect();
+        let names = present.iter().filter_map(|path| path.rsplit('/').next());
+        let early =
+            names.filter(|name| !recorded.contains(name) && recorded.iter().any(|known| *name < *known));
+        faults.extend(early.map(|name| format!("{}: {name} comes before a released file", show(&folder))));
+    }
+    report(faults);
+}
+
+#[test]
+fn an_edit_of_a_released_schema_file_is_seen() {
+    let record = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  0001_initial.sql\n";
+    assert_eq!(edited(record, |_| Vec::new()).len(), 0);
+    assert_eq!(edited(record, |_| b"-- another line".to_vec()).len(), 1);
 }
 
 #[test]
@@ -320,6 +350,16 @@ fn operation_files() -> Vec<PathBuf> {
     let folders =
         backends().into_iter().flat_map(|path| ["sql/operations", "sql/internal"].map(|f| path.join(f)));
     folders.filter(|folder| folder.exists()).flat_map(|folder| files(&folder, "sql")).collect()
+}
+
+/// Faults of the files in a record of checksums, as `sha256sum` writes it.
+fn edited(record: &str, content: impl Fn(&str) -> Vec<u8>) -> Vec<String> {
+    let line = |line: &str| {
+        let (sum, name) = line.split_once("  ").expect("a line of sha256sum");
+        let found: String = Sha256::digest(content(name)).iter().map(|byte| format!("{byte:02x}")).collect();
+        (sum != found).then(|| format!("{name}: was released and is edited: add the next number instead"))
+    };
+    record.lines().filter_map(line).collect()
 }
 
 /// The operations are the asynchronous methods of the trait `Backend`; `migrate` is what installs the others.

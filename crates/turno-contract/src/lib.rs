@@ -12,6 +12,7 @@ mod job;
 pub mod limits;
 mod operate;
 mod payload;
+pub mod schema_files;
 mod settle;
 mod traceparent;
 

@@ -9,6 +9,7 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Row, Value};
 use serde_json::json;
 use tokio::sync::{OnceCell, watch};
+use turno_contract::schema_files::SchemaFiles;
 use turno_contract::{
     AttemptRecord, Backend, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, Engine,
     Enqueued, Error, ErrorKind, Failure, Finding, HeartbeatAnswer, JobFilter, JobId, JobRecord, Keep,
@@ -35,6 +36,7 @@ pub struct MysqlBackend {
     caller: Caller,
     doorbell: watch::Sender<u64>,
     schema_checked: OnceCell<()>,
+    schema_files: SchemaFiles,
 }
 
 impl MysqlBackend {
@@ -57,7 +59,8 @@ impl MysqlBackend {
         let is_mariadb = version.is_some_and(|version| version.contains("MariaDB"));
         let engine = if is_mariadb { Engine::Mariadb } else { Engine::Mysql };
         let doorbell = watch::Sender::new(0);
-        Ok(MysqlBackend { options, engine, caller, doorbell, schema_checked: OnceCell::new() })
+        let schema_files = migrate::schema_files(options.ahead);
+        Ok(MysqlBackend { options, engine, caller, doorbell, schema_checked: OnceCell::new(), schema_files })
     }
 
     /// The text for this installation's database.
@@ -107,7 +110,7 @@ impl MysqlBackend {
         let row = rows
             .first()
             .ok_or_else(|| Error::new(ErrorKind::VersionMismatch, "the schema has no version"))?;
-        migrate::check_version(rows::get(row, "version")?, rows::get(row, "oldest_binary")?)
+        self.schema_files.check_version(rows::get(row, "version")?, rows::get(row, "oldest_binary")?)
     }
 
     async fn settle(&self, sql: &str, worker: &str, batch: String, proofs: &Proofs) -> Result<Vec<Settled>> {
@@ -148,12 +151,13 @@ impl Backend for MysqlBackend {
     }
 
     fn script(&self) -> String {
-        migrate::script(&self.options.schema)
+        migrate::script(&self.options.schema, &self.schema_files)
     }
 
     async fn migrate(&self, check: bool) -> Result<MigrateReport> {
         let schema = self.options.schema.clone();
-        self.caller.with_connection(move |connection| migrate::migrate(connection, schema, check)).await
+        let ours = self.schema_files.clone();
+        self.caller.with_connection(move |connection| migrate::migrate(connection, schema, ours, check)).await
     }
 
     async fn enqueue(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {

@@ -31,6 +31,11 @@ pub(crate) fn may_be_migrating(error: &mysql_async::Error) -> bool {
     matches!(error, mysql_async::Error::Server(server) if matches!(server.code, 1305 | 1370))
 }
 
+/// Whether a definition says that it has been carried out: there is such a table, column or key.
+pub(crate) fn was_run_before(error: &mysql_async::Error) -> bool {
+    matches!(error, mysql_async::Error::Server(server) if matches!(server.code, 1050 | 1060 | 1061))
+}
+
 /// An error of a call in a transaction of our own.
 pub(crate) fn from_call(error: mysql_async::Error) -> Error {
     map(error, ErrorKind::Busy)

@@ -1,7 +1,6 @@
 //! The SQL files, compiled in. Nothing here or elsewhere in the crate builds a statement from pieces.
 
-/// One file: its name without folder and ending, and its text.
-pub(crate) type File = (&'static str, &'static str);
+use turno_contract::schema_files::File;
 
 macro_rules! files {
     ($folder:literal: $($name:literal)+) => {

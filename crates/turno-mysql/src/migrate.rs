@@ -1,17 +1,16 @@
 //! Installing and upgrading the schema. MySQL and MariaDB commit every definition by itself, so a migration is marked
 //! while it runs, and every step can be run again after one that was cut off. Workers never do this by themselves.
 
+use std::time::{Duration, Instant};
+
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
-use sha2::{Digest, Sha256};
+use turno_contract::schema_files::{Ahead, Plan, SchemaFiles, checksum, schema_name};
 use turno_contract::{Error, ErrorKind, MigrateReport, Result};
 
-use crate::error::from_call;
-use crate::files::{self, File};
+use crate::error::{from_call, was_run_before};
+use crate::files;
 use crate::rows::get;
-
-/// The schema's version that this binary was built with.
-pub(crate) const VERSION: i64 = 1;
 
 /// The roles of an installation, with the schema's name before them (rule X2).
 const ROLES: [&str; 5] = ["producer", "worker", "scheduler", "operator", "viewer"];
@@ -26,118 +25,124 @@ const SESSION_SQL: [&str; 2] = [
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION,ONLY_FULL_GROUP_BY'",
 ];
 
-/// Whether this binary may use a schema. Errors with `VersionMismatch`.
-pub(crate) fn check_version(version: i64, oldest_binary: i64) -> Result<()> {
-    let message = if version < VERSION {
-        format!("the schema has version {version} and this binary needs {VERSION}: run turno migrate")
-    } else if VERSION < oldest_binary {
-        format!(
-            "the schema (version {version}) needs a binary of {oldest_binary} or newer, and this one is of {VERSION}"
-        )
-    } else {
-        return Ok(());
-    };
-    Err(Error::new(ErrorKind::VersionMismatch, message))
+/// How long one statement of a migration waits for a lock, in the unit of the servers' setting: whoever comes after it waits
+/// as long, claims among them.
+const LOCK_WAIT_S: u64 = 1;
+/// How long a migration tries to get one lock, with pauses in which everybody else goes on.
+const LOCK_PATIENCE: Duration = Duration::from_secs(60);
+/// Between two tries.
+const LOCK_PAUSE_MS: std::ops::Range<u64> = 500..1500;
+
+/// The files of this binary.
+pub(crate) fn schema_files(ahead: Option<Ahead>) -> SchemaFiles {
+    SchemaFiles::new(files::SCHEMA, [files::INTERNAL, files::OPERATIONS], files::GRANTS, ahead)
 }
 
 /// Brings the schema to this binary's version, or with `check` says what that would do.
-pub(crate) async fn migrate(mut connection: Conn, schema: String, check: bool) -> Result<MigrateReport> {
+pub(crate) async fn migrate(
+    mut connection: Conn,
+    schema: String,
+    ours: SchemaFiles,
+    check: bool,
+) -> Result<MigrateReport> {
+    if check {
+        return look(&mut connection, &schema, &ours).await.map(|(before, plan)| plan.report(before, &ours));
+    }
     let lock = format!("turno migrate {schema}");
-    // Not for ever: another migration ends soon.
+    // Not for ever: another migration ends soon. A server that still runs a statement of a program that was killed counts.
     let taken: Option<Option<i64>> =
         connection.exec_first("SELECT GET_LOCK(?, 30)", (&lock,)).await.map_err(from_call)?;
     if taken.flatten() != Some(1) {
         return Err(Error::new(ErrorKind::Busy, "another migration has been running for 30 s"));
     }
-    let report = migrate_alone(&mut connection, &schema, check).await;
+    let report = migrate_alone(&mut connection, &schema, &ours).await;
     // The end of the session gives the lock back.
     connection.disconnect().await.map_err(from_call)?;
     report
 }
 
-async fn migrate_alone(connection: &mut Conn, schema: &str, check: bool) -> Result<MigrateReport> {
-    let version_before = version(connection, schema).await?;
-    if let Some(version) = version_before
-        && version > VERSION
-    {
-        let message = format!("the schema has version {version}, newer than this binary's {VERSION}");
-        return Err(Error::new(ErrorKind::VersionMismatch, message));
-    }
-    let installed = installed(connection, schema).await?;
-    let checksum_of =
-        |file: &str| installed.iter().find(|(name, _)| name == file).map(|(_, sum)| sum.as_str());
-    let mut new = Vec::new();
-    for file in files::SCHEMA {
-        match checksum_of(&schema_name(file)) {
-            None => new.push(file),
-            Some(sum) if sum == checksum(file.1) => {}
-            Some(_) => {
-                let message = format!("schema file {} was changed after it had been applied", file.0);
-                return Err(Error::new(ErrorKind::VersionMismatch, message));
-            }
-        }
-    }
-    let changed: Vec<&File> = files::INTERNAL
-        .iter()
-        .chain(files::OPERATIONS)
-        .filter(|file| checksum_of(file.0) != Some(checksum(file.1).as_str()))
-        .collect();
-    if !check {
-        apply(connection, schema, &new, &changed).await?;
-    }
-    Ok(MigrateReport {
-        version_before,
-        version: VERSION,
-        applied: new.iter().map(|file| schema_name(file)).collect(),
-        operations: changed.iter().map(|file| file.0.to_owned()).collect(),
-    })
-}
-
-async fn apply(connection: &mut Conn, schema: &str, new: &[&File], changed: &[&File]) -> Result<()> {
+async fn migrate_alone(connection: &mut Conn, schema: &str, ours: &SchemaFiles) -> Result<MigrateReport> {
+    ours.step("locked");
+    let (version_before, plan) = look(connection, schema, ours).await?;
     for sql in SESSION_SQL {
         run(connection, sql).await?;
     }
-    run(connection, &format!("CREATE DATABASE IF NOT EXISTS {schema}")).await?;
-    run(connection, &database_sql(schema)).await?;
-    for file in new {
+    run(connection, &format!("SET SESSION lock_wait_timeout = {LOCK_WAIT_S}")).await?;
+    // Not where there is one: MySQL would wait for the end of every transaction that uses it.
+    if version_before.is_none() {
+        run(connection, &format!("CREATE DATABASE IF NOT EXISTS {schema}")).await?;
+        run(connection, &database_sql(schema)).await?;
+    }
+    apply(connection, schema, ours, &plan).await?;
+    Ok(plan.report(version_before, ours))
+}
+
+/// What is there, and what is missing.
+async fn look(connection: &mut Conn, schema: &str, ours: &SchemaFiles) -> Result<(Option<i64>, Plan)> {
+    let version_before = version(connection, schema).await?;
+    let installed = match version_before {
+        None => Vec::new(),
+        Some(_) => installed(connection, schema).await?,
+    };
+    Ok((version_before, ours.plan(version_before, &installed)?))
+}
+
+async fn apply(connection: &mut Conn, schema: &str, ours: &SchemaFiles, plan: &Plan) -> Result<()> {
+    for file in &plan.schema {
         for statement in statements(&files::in_schema(file.1, schema)) {
+            ours.step(file.0);
             run(connection, statement).await?;
         }
+        ours.step("record");
         run(connection, &record_sql(&schema_name(file), file.1, schema)).await?;
     }
-    if !changed.is_empty() {
+    if !plan.routines.is_empty() {
         run(connection, &format!("UPDATE {schema}.meta SET migrating = TRUE")).await?;
     }
-    for file in changed {
+    // A routine that is made anew has lost its grants, so it gets them before the next one is touched.
+    let roles = roles_sql(schema);
+    for statement in &roles {
+        run(connection, statement).await?;
+    }
+    for file in &plan.routines {
+        ours.step(file.0);
         run(connection, &format!("DROP PROCEDURE IF EXISTS {schema}.`{}`", file.0)).await?;
+        ours.step("dropped");
         run(connection, &files::in_schema(file.1, schema)).await?;
+        for statement in grants_sql(schema, ours, Some(file.0)) {
+            run(connection, &statement).await?;
+        }
         run(connection, &record_sql(file.0, file.1, schema)).await?;
     }
-    for statement in grants_sql(schema) {
+    ours.step("grants");
+    for statement in grants_sql(schema, ours, None) {
         run(connection, &statement).await?;
     }
-    for statement in revokes_sql(connection, schema).await? {
+    for statement in revokes_sql(connection, schema, ours).await? {
         run(connection, &statement).await?;
     }
-    let done = format!("UPDATE {schema}.meta SET version = GREATEST(version, {VERSION}), migrating = FALSE");
+    ours.step("version");
+    let done =
+        format!("UPDATE {schema}.meta SET version = GREATEST(version, {}), migrating = FALSE", ours.version);
     run(connection, &done).await
 }
 
 /// The whole installation as one script for the command-line client, for a person who may create what an application may
 /// not.
-pub(crate) fn script(schema: &str) -> String {
+pub(crate) fn script(schema: &str, ours: &SchemaFiles) -> String {
     let mut script = format!(
-        "-- turno, schema version {VERSION}, into database {schema}. Run it with the mysql or mariadb client, as the user\n\
+        "-- turno, schema version {}, into database {schema}. Run it with the mysql or mariadb client, as the user\n\
          -- that shall own it.\n{};\n{};\nCREATE DATABASE IF NOT EXISTS {schema};\n{};\n\n",
+        ours.version,
         SESSION_SQL[0],
         SESSION_SQL[1],
         database_sql(schema)
     );
-    for file in files::SCHEMA {
+    for file in ours.schema() {
         let record = record_sql(&schema_name(file), file.1, schema);
         script += &format!("{}\n{record};\n\n", files::in_schema(file.1, schema));
     }
-    for file in files::INTERNAL.iter().chain(files::OPERATIONS) {
+    for file in ours.routines() {
         let record = record_sql(file.0, file.1, schema);
         script += &format!(
             "DROP PROCEDURE IF EXISTS {schema}.`{}`;\nDELIMITER $$\n{}$$\nDELIMITER ;\n{record};\n\n",
@@ -145,7 +150,7 @@ pub(crate) fn script(schema: &str) -> String {
             files::in_schema(file.1, schema)
         );
     }
-    for statement in grants_sql(schema) {
+    for statement in roles_sql(schema).iter().chain(&grants_sql(schema, ours, None)) {
         script += &format!("{statement};\n");
     }
     script
@@ -160,14 +165,6 @@ fn database_sql(schema: &str) -> String {
     format!("ALTER DATABASE {schema} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
 }
 
-fn schema_name(file: &File) -> String {
-    format!("schema/{}", file.0)
-}
-
-fn checksum(text: &str) -> String {
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn record_sql(name: &str, text: &str, schema: &str) -> String {
     let sum = checksum(text);
     format!(
@@ -176,39 +173,37 @@ fn record_sql(name: &str, text: &str, schema: &str) -> String {
     )
 }
 
-/// Roles if they are missing, then every grant anew: a routine that is made anew has lost its grants.
-fn grants_sql(schema: &str) -> Vec<String> {
+/// Roles if they are missing, and those that are made of others.
+fn roles_sql(schema: &str) -> Vec<String> {
     let names = ROLES.iter().chain(COMBINED.iter().map(|(name, _)| name));
     let mut sql: Vec<String> =
         names.map(|role| format!("CREATE ROLE IF NOT EXISTS {schema}_{role}")).collect();
     for (name, parts) in COMBINED {
         sql.extend(parts.iter().map(|role| format!("GRANT {schema}_{role} TO {schema}_{name}")));
     }
-    for (routine, roles) in grants() {
-        let roles = roles.iter().map(|role| format!("{schema}_{role}")).collect::<Vec<_>>().join(", ");
-        sql.push(format!("GRANT EXECUTE ON PROCEDURE {schema}.`{routine}` TO {roles}"));
-    }
     sql
 }
 
-/// The lines of the grants: a routine, and who may call it.
-fn grants() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
-    files::GRANTS.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
-        let mut words = line.split_whitespace();
-        words.next().map(|routine| (routine, words.collect()))
-    })
+/// The grants of one routine, or of all.
+fn grants_sql(schema: &str, ours: &SchemaFiles, only: Option<&str>) -> Vec<String> {
+    let wanted = ours.grants().filter(|(routine, _)| only.is_none_or(|only| only == *routine));
+    let sql = wanted.map(|(routine, roles)| {
+        let roles = roles.iter().map(|role| format!("{schema}_{role}")).collect::<Vec<_>>().join(", ");
+        format!("GRANT EXECUTE ON PROCEDURE {schema}.`{routine}` TO {roles}")
+    });
+    sql.collect()
 }
 
 /// Rights that our roles hold and the grants no longer give. Only these are taken back, so that nobody is without rights for
 /// a moment.
-async fn revokes_sql(connection: &mut Conn, schema: &str) -> Result<Vec<String>> {
+async fn revokes_sql(connection: &mut Conn, schema: &str, ours: &SchemaFiles) -> Result<Vec<String>> {
     let held = "SELECT User, Routine_name FROM mysql.procs_priv WHERE Db = ? AND Routine_type = 'PROCEDURE'";
     let held: Vec<(String, String)> = match connection.exec(held, (schema,)).await.map_err(from_call) {
         // Who may not look has a database administrator who grants and revokes.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => return Ok(Vec::new()),
         held => held?,
     };
-    let given: Vec<(&str, Vec<&str>)> = grants().collect();
+    let given: Vec<(&str, Vec<&str>)> = ours.grants().collect();
     let surplus = |(user, routine): &(String, String)| {
         let role = user.strip_prefix(schema)?.strip_prefix('_')?;
         let may = given.iter().any(|(name, roles)| name == routine && roles.contains(&role));
@@ -218,15 +213,32 @@ async fn revokes_sql(connection: &mut Conn, schema: &str) -> Result<Vec<String>>
     Ok(held.iter().filter_map(surplus).collect())
 }
 
+/// Runs one statement, again if a lock was not to be had. One that a migration ran before it was cut off has nothing to do.
 async fn run(connection: &mut Conn, sql: &str) -> Result<()> {
-    connection.query_drop(sql).await.map_err(|error| {
-        let error = from_call(error);
-        let hint = match error.kind() {
-            ErrorKind::PermissionDenied => "; let a user who may run what turno migrate --print prints",
-            _ => "",
+    let begun = Instant::now();
+    loop {
+        let error = match connection.query_drop(sql).await {
+            Err(error) if !was_run_before(&error) => from_call(error),
+            _ => return Ok(()),
         };
-        Error::new(error.kind(), format!("migrate: {}{hint}", error.message())).with_source(error)
-    })
+        if error.kind() == ErrorKind::Busy && begun.elapsed() < LOCK_PATIENCE {
+            tracing::warn!(%error, "a lock was not to be had; trying again");
+            tokio::time::sleep(Duration::from_millis(fastrand::u64(LOCK_PAUSE_MS))).await;
+            continue;
+        }
+        let hint = match error.kind() {
+            ErrorKind::PermissionDenied => {
+                "; let a user who may run what turno migrate --print prints".to_owned()
+            }
+            ErrorKind::Busy => {
+                format!("; tried for {} s: run it again, it goes on there", LOCK_PATIENCE.as_secs())
+            }
+            _ => String::new(),
+        };
+        return Err(
+            Error::new(error.kind(), format!("migrate: {}{hint}", error.message())).with_source(error)
+        );
+    }
 }
 
 async fn version(connection: &mut Conn, schema: &str) -> Result<Option<i64>> {
@@ -240,9 +252,6 @@ async fn version(connection: &mut Conn, schema: &str) -> Result<Option<i64>> {
 }
 
 async fn installed(connection: &mut Conn, schema: &str) -> Result<Vec<(String, String)>> {
-    if version(connection, schema).await?.is_none() {
-        return Ok(Vec::new());
-    }
     let sql = format!("SELECT file, checksum FROM {schema}.installed");
     let rows: Vec<Row> = connection.query(sql).await.map_err(from_call)?;
     rows.iter().map(|row| Ok((get(row, "file")?, get(row, "checksum")?))).collect()

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use mysql_async::{Conn, Opts, OptsBuilder};
+use turno_contract::schema_files::Ahead;
 use turno_contract::{Error, Result, limits};
 
 use crate::error::from_connect;
@@ -20,6 +21,7 @@ pub struct MysqlOptions {
     pub(crate) target: Opts,
     pub(crate) schema: String,
     pub(crate) payload_bytes_max: usize,
+    pub(crate) ahead: Option<Ahead>,
 }
 
 impl MysqlOptions {
@@ -36,6 +38,13 @@ impl MysqlOptions {
         }
         self.schema = schema.to_owned();
         Ok(self)
+    }
+
+    /// Makes a newer program of this one, for the test of upgrades.
+    #[doc(hidden)]
+    pub fn ahead(mut self, ahead: Ahead) -> Self {
+        self.ahead = Some(ahead);
+        self
     }
 
     /// The database of the installation.
@@ -64,7 +73,7 @@ impl FromStr for MysqlOptions {
         let target =
             driver_options(&if theirs.is_empty() { base } else { format!("{base}?{}", theirs.join("&")) })?;
         let payload_bytes_max = limits::PAYLOAD_BYTES_MAX_DEFAULT;
-        let mut options = MysqlOptions { target, schema: "turno".into(), payload_bytes_max };
+        let mut options = MysqlOptions { target, schema: "turno".into(), payload_bytes_max, ahead: None };
         for pair in ours {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match name {

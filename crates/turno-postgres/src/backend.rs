@@ -7,9 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use time::OffsetDateTime;
 use tokio::runtime::{Handle, Runtime};
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::{Mutex, OnceCell, watch};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
+use turno_contract::schema_files::SchemaFiles;
 use turno_contract::{
     AttemptRecord, Backend, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, Engine,
     Enqueued, Error, ErrorKind, Failure, Finding, HeartbeatAnswer, JobFilter, JobId, JobRecord, Keep,
@@ -33,6 +34,8 @@ pub struct PostgresBackend {
     caller: Caller,
     doorbell: Doorbell,
     schema_checked: OnceCell<()>,
+    schema_files: SchemaFiles,
+    migrating: Mutex<()>,
     /// Last, so that it ends after what runs on it.
     _driver: Driver,
 }
@@ -80,6 +83,8 @@ impl PostgresBackend {
             caller: Caller::new(&options, driver.handle())?,
             doorbell: Doorbell::new(&options, driver.handle().clone()),
             schema_checked: OnceCell::new(),
+            schema_files: migrate::schema_files(options.ahead),
+            migrating: Mutex::new(()),
             options,
             _driver: driver,
         };
@@ -121,7 +126,7 @@ impl PostgresBackend {
         let row = rows
             .first()
             .ok_or_else(|| Error::new(ErrorKind::VersionMismatch, "the schema has no version"))?;
-        migrate::check_version(row.get("version"), row.get("oldest_binary"))
+        self.schema_files.check_version(row.get("version"), row.get("oldest_binary"))
     }
 }
 
@@ -179,12 +184,13 @@ impl Backend for PostgresBackend {
     }
 
     fn script(&self) -> String {
-        migrate::script(&self.options.schema)
+        migrate::script(&self.options.schema, &self.schema_files)
     }
 
     async fn migrate(&self, check: bool) -> Result<MigrateReport> {
-        let mut client = self.caller.connection().await?;
-        migrate::migrate(&mut client, &self.options.schema, check).await
+        // A migration takes both connections, and two of them one each for ever.
+        let _alone = self.migrating.lock().await;
+        migrate::migrate(&self.caller, &self.options.schema, &self.schema_files, check).await
     }
 
     async fn enqueue(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {

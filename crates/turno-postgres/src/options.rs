@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::str::FromStr;
 
 use tokio_postgres::Config;
+use turno_contract::schema_files::Ahead;
 use turno_contract::{Error, Result, limits};
 
 use crate::tls::Verify;
@@ -21,6 +22,7 @@ pub struct PostgresOptions {
     pub(crate) schema: String,
     pub(crate) prepared: bool,
     pub(crate) payload_bytes_max: usize,
+    pub(crate) ahead: Option<Ahead>,
 }
 
 /// A server, and how to trust it.
@@ -45,6 +47,13 @@ impl PostgresOptions {
         self.schema = schema.to_owned();
         Ok(self)
     }
+
+    /// Makes a newer program of this one, for the test of upgrades.
+    #[doc(hidden)]
+    pub fn ahead(mut self, ahead: Ahead) -> Self {
+        self.ahead = Some(ahead);
+        self
+    }
 }
 
 impl FromStr for PostgresOptions {
@@ -61,6 +70,7 @@ impl FromStr for PostgresOptions {
             schema: "turno".into(),
             prepared: true,
             payload_bytes_max: limits::PAYLOAD_BYTES_MAX_DEFAULT,
+            ahead: None,
         };
         for pair in ours {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));

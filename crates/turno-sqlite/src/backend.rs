@@ -106,9 +106,10 @@ impl Backend for SqliteBackend {
             && check
             && !path.exists()
         {
-            return Ok(migrate::report_of_nothing());
+            return Ok(migrate::report_of_nothing(self.options.ahead.as_ref()));
         }
-        self.lanes.write(Class::Migrate, move |work| migrate::migrate(work, check)).await
+        let ahead = self.options.ahead;
+        self.lanes.write(Class::Migrate, move |work| migrate::migrate(work, ahead.as_ref(), check)).await
     }
 
     async fn enqueue(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {

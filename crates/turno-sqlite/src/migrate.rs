@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 
-use sha2::{Digest, Sha256};
+use turno_contract::schema_files::{Ahead, checksum};
 use turno_contract::{Error, ErrorKind, MigrateReport, Result};
 
 use crate::error::of_engine;
-use crate::statements::SCHEMA;
+use crate::statements::{File, SCHEMA};
 use crate::work::Work;
 
 /// The version that this binary needs, and the number by which the schema knows this binary.
@@ -17,7 +17,7 @@ pub(crate) const VERSION: i64 = SCHEMA.len() as i64;
 pub(crate) fn check_version(version: i64, oldest_binary: i64) -> Result<()> {
     if oldest_binary > VERSION {
         return Err(mismatch(format!(
-            "the schema has version {version} and needs a binary of version {oldest_binary}; this one has {VERSION}"
+            "the schema has version {version} and needs a binary of version {oldest_binary} or newer; this one is of version {VERSION}"
         )));
     }
     if version < VERSION {
@@ -33,49 +33,58 @@ fn mismatch(message: String) -> Error {
 }
 
 /// What would be done where there is nothing yet.
-pub(crate) fn report_of_nothing() -> MigrateReport {
-    report(None, 0)
+pub(crate) fn report_of_nothing(ahead: Option<&Ahead>) -> MigrateReport {
+    report(&schema(ahead), None, 0)
 }
 
-fn report(version_before: Option<i64>, applied: usize) -> MigrateReport {
+/// The schema files of this binary.
+fn schema(ahead: Option<&Ahead>) -> Vec<File> {
+    let newer: &[File] = ahead.map_or(&[], |ahead| ahead.schema);
+    [SCHEMA, newer].concat()
+}
+
+fn report(files: &[File], version_before: Option<i64>, applied: usize) -> MigrateReport {
     MigrateReport {
         version_before,
-        version: VERSION,
-        applied: SCHEMA[applied..].iter().map(|(name, _)| (*name).to_owned()).collect(),
+        version: files.len() as i64,
+        applied: files[applied..].iter().map(|(name, _)| (*name).to_owned()).collect(),
         operations: Vec::new(),
     }
 }
 
 /// Applies the schema files that are missing; with `check` only says which.
-pub(crate) fn migrate(work: &Work, check: bool) -> Result<MigrateReport> {
+pub(crate) fn migrate(work: &Work, ahead: Option<&Ahead>, check: bool) -> Result<MigrateReport> {
+    let files = schema(ahead);
     let present: i64 = work.one("schema_version.present", &[], |row| row.get(0))?;
     if present == 0 {
         if !check {
-            apply(work, SCHEMA)?;
+            apply(work, &files, ahead)?;
         }
-        return Ok(report_of_nothing());
+        return Ok(report(&files, None, 0));
     }
     let (version, oldest_binary) =
         work.one("schema_version.read", &[], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?;
-    if version > VERSION {
+    if version > files.len() as i64 {
         let than = format!("newer than this binary's {VERSION} (it serves binaries from {oldest_binary} on)");
-        return Err(mismatch(format!("the schema has version {version}, {than}")));
+        return Err(mismatch(format!(
+            "the schema has version {version}, {than}: migrate with the newer program"
+        )));
     }
-    let applied = SCHEMA.len().min(version.max(0) as usize);
-    compare(work, &SCHEMA[..applied], check)?;
+    let applied = files.len().min(version.max(0) as usize);
+    compare(work, &files[..applied], check)?;
     if !check {
-        apply(work, &SCHEMA[applied..])?;
+        apply(work, &files[applied..], ahead)?;
     }
-    Ok(report(Some(version), applied))
+    Ok(report(&files, Some(version), applied))
 }
 
 /// Errors if a file that was applied is another one now. A file that somebody ran by hand is recorded.
-fn compare(work: &Work, files: &[(&str, &str)], check: bool) -> Result<()> {
+fn compare(work: &Work, files: &[File], check: bool) -> Result<()> {
     let known: HashMap<String, String> =
         work.rows("schema_version.files", &[], |row| Ok((row.get(0)?, row.get(1)?)))?.into_iter().collect();
     for (name, text) in files {
         match known.get(*name) {
-            Some(checksum) if *checksum == checksum_of(text) => {}
+            Some(known) if *known == checksum(text) => {}
             Some(_) => {
                 return Err(mismatch(format!(
                     "the schema file {name} is not the one that was applied to this database"
@@ -88,25 +97,23 @@ fn compare(work: &Work, files: &[(&str, &str)], check: bool) -> Result<()> {
     Ok(())
 }
 
-fn apply(work: &Work, files: &[(&str, &str)]) -> Result<()> {
+fn apply(work: &Work, files: &[File], ahead: Option<&Ahead>) -> Result<()> {
+    let step = ahead.map_or((|_| ()) as fn(&str), |ahead| ahead.step);
     for (name, text) in files {
+        step(name);
         work.connection().execute_batch(text).map_err(of_engine)?;
         record(work, name, text)?;
     }
+    step("commit");
     Ok(())
 }
 
 fn record(work: &Work, name: &str, text: &str) -> Result<()> {
-    let checksum = checksum_of(text);
     work.execute(
         "schema_version.applied",
-        &[(":name", &name), (":checksum", &checksum), (":now", &work.now)],
+        &[(":name", &name), (":checksum", &checksum(text)), (":now", &work.now)],
     )?;
     Ok(())
-}
-
-fn checksum_of(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The whole schema as one script, to be read and run by hand.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use turno_contract::schema_files::Ahead;
 use turno_contract::{Error, Result, limits};
 
 /// How a backend behaves. Options in the URL win over these.
@@ -12,6 +13,9 @@ pub struct SqliteOptions {
     pub busy_timeout: Duration,
     /// The largest payload or result that this client sends, in bytes.
     pub payload_bytes_max: usize,
+    /// Makes a newer program of this one, for the test of upgrades.
+    #[doc(hidden)]
+    pub ahead: Option<Ahead>,
 }
 
 impl Default for SqliteOptions {
@@ -19,6 +23,7 @@ impl Default for SqliteOptions {
         SqliteOptions {
             busy_timeout: Duration::from_secs(10),
             payload_bytes_max: limits::PAYLOAD_BYTES_MAX_DEFAULT,
+            ahead: None,
         }
     }
 }

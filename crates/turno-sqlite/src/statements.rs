@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+pub(crate) use turno_contract::schema_files::File;
+
 macro_rules! files {
     ($folder:literal: $($name:ident),+ $(,)?) => {
         &[$((stringify!($name), include_str!(concat!("../sql/", $folder, "/", stringify!($name), ".sql")))),+]
@@ -21,8 +23,7 @@ const INTERNAL: &[(&str, &str)] =
     files!("internal": now, settings, end_attempt, finish, settle_miss, ledger, schema_version);
 
 /// The schema files, in the order in which they are applied; the n-th brings the schema to version n.
-pub(crate) const SCHEMA: &[(&str, &str)] =
-    &[("0001_initial.sql", include_str!("../sql/schema/0001_initial.sql"))];
+pub(crate) const SCHEMA: &[File] = &[("0001_initial.sql", include_str!("../sql/schema/0001_initial.sql"))];
 
 /// The file of one operation.
 pub(crate) fn operation(name: &str) -> Option<&'static str> {

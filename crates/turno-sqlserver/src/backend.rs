@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use serde_json::json;
 use tiberius::Row;
 use tokio::sync::{OnceCell, watch};
+use turno_contract::schema_files::SchemaFiles;
 use turno_contract::{
     AttemptRecord, Backend, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, Engine,
     Enqueued, Error, ErrorKind, Failure, Finding, HeartbeatAnswer, JobFilter, JobId, JobRecord, Keep,
@@ -33,6 +34,7 @@ pub struct SqlServerBackend {
     caller: Caller,
     doorbell: watch::Sender<u64>,
     schema_checked: OnceCell<()>,
+    schema_files: SchemaFiles,
 }
 
 impl SqlServerBackend {
@@ -50,7 +52,8 @@ impl SqlServerBackend {
             .with_connection(|connection| async move { connection.close().await.map_err(from_call) })
             .await?;
         let doorbell = watch::Sender::new(0);
-        Ok(SqlServerBackend { options, caller, doorbell, schema_checked: OnceCell::new() })
+        let schema_files = migrate::schema_files(options.ahead);
+        Ok(SqlServerBackend { options, caller, doorbell, schema_checked: OnceCell::new(), schema_files })
     }
 
     /// The text for this installation's database.
@@ -100,7 +103,7 @@ impl SqlServerBackend {
         let row = rows
             .first()
             .ok_or_else(|| Error::new(ErrorKind::VersionMismatch, "the schema has no version"))?;
-        migrate::check_version(rows::get(row, "version")?, rows::get(row, "oldest_binary")?)
+        self.schema_files.check_version(rows::get(row, "version")?, rows::get(row, "oldest_binary")?)
     }
 
     async fn settle(&self, sql: &str, worker: &str, batch: String, proofs: &Proofs) -> Result<Vec<Settled>> {
@@ -141,12 +144,11 @@ impl Backend for SqlServerBackend {
     }
 
     fn script(&self) -> String {
-        migrate::script(&self.options.schema)
+        migrate::script(&self.options.schema, &self.schema_files)
     }
 
     async fn migrate(&self, check: bool) -> Result<MigrateReport> {
-        let schema = self.options.schema.clone();
-        self.caller.with_connection(move |connection| migrate::migrate(connection, schema, check)).await
+        migrate::migrate(&self.caller, &self.options.schema, &self.schema_files, check).await
     }
 
     async fn enqueue(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {

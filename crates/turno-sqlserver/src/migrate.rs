@@ -1,16 +1,16 @@
-//! Installing and upgrading the schema: one transaction, so that workers see the old or the new routines and nothing
-//! between. Workers never do this by themselves.
+//! Installing and upgrading the schema. What can be is done in one transaction, so that workers see the old or the new
+//! routines and nothing between; an index that is built while everybody works comes before it. Workers never do this by
+//! themselves.
 
-use sha2::{Digest, Sha256};
+use std::time::{Duration, Instant};
+
+use turno_contract::schema_files::{Ahead, File, Part, Plan, SchemaFiles, checksum, index_name, schema_name};
 use turno_contract::{Error, ErrorKind, MigrateReport, Result};
 
-use crate::call::{Connection, run};
+use crate::call::{Caller, Connection, run};
 use crate::error::from_call;
-use crate::files::{self, File};
+use crate::files;
 use crate::rows::get;
-
-/// The schema's version that this binary was built with.
-pub(crate) const VERSION: i64 = 1;
 
 /// The roles of an installation, with the schema's name before them (rule X2).
 const ROLES: [&str; 5] = ["producer", "worker", "scheduler", "operator", "viewer"];
@@ -22,117 +22,155 @@ const SESSION_SQL: &str = "SET QUOTED_IDENTIFIER, ANSI_NULLS, ANSI_PADDING, ANSI
 /// SQL Server 2016, whose OPENJSON the routines need.
 const COMPATIBILITY_LEVEL_MIN: i64 = 130;
 
-/// Whether this binary may use a schema. Errors with `VersionMismatch`.
-pub(crate) fn check_version(version: i64, oldest_binary: i64) -> Result<()> {
-    let message = if version < VERSION {
-        format!("the schema has version {version} and this binary needs {VERSION}: run turno migrate")
-    } else if VERSION < oldest_binary {
-        format!(
-            "the schema (version {version}) needs a binary of {oldest_binary} or newer, and this one is of {VERSION}"
-        )
-    } else {
-        return Ok(());
-    };
-    Err(Error::new(ErrorKind::VersionMismatch, message))
+/// How long a statement of a migration waits for a lock: whoever comes after it waits as long.
+const LOCK_WAIT_MS: u64 = 1000;
+/// How long a migration tries to get its locks, with pauses in which everybody else goes on.
+const LOCK_PATIENCE: Duration = Duration::from_secs(60);
+/// Between two tries.
+const LOCK_PAUSE_MS: std::ops::Range<u64> = 500..1500;
+/// Enterprise (and Developer), Azure SQL Database, Azure SQL Managed Instance: there an index can be built while everybody works.
+const ONLINE_EDITIONS: [i64; 3] = [3, 5, 8];
+
+/// The files of this binary.
+pub(crate) fn schema_files(ahead: Option<Ahead>) -> SchemaFiles {
+    SchemaFiles::new(files::SCHEMA, [files::INTERNAL, files::OPERATIONS], files::GRANTS, ahead)
 }
 
-/// Brings the schema to this binary's version, or with `check` says what that would do.
+/// Brings the schema to this binary's version, or with `check` says what that would do. If a lock was not to be had it begins
+/// again, with another connection, since one with an error behind it is not trusted.
 pub(crate) async fn migrate(
-    mut connection: Connection,
-    schema: String,
+    caller: &Caller,
+    schema: &str,
+    ours: &SchemaFiles,
     check: bool,
 ) -> Result<MigrateReport> {
-    let report = migrate_alone(&mut connection, &schema, check).await;
-    // After an error the server rolls back when the session ends.
-    if report.is_ok() {
-        let end = if check { "ROLLBACK TRANSACTION" } else { "COMMIT TRANSACTION" };
-        step(&mut connection, end).await?;
+    let begun = Instant::now();
+    loop {
+        let (name, files) = (schema.to_owned(), ours.clone());
+        let outcome =
+            caller.with_connection(move |connection| migrate_once(connection, name, files, check)).await;
+        match outcome {
+            Err(error) if error.kind() == ErrorKind::Busy && begun.elapsed() < LOCK_PATIENCE => {
+                tracing::warn!(%error, "a lock was not to be had; trying again");
+                tokio::time::sleep(Duration::from_millis(fastrand::u64(LOCK_PAUSE_MS))).await;
+            }
+            outcome => return outcome,
+        }
     }
-    report
 }
 
-async fn migrate_alone(connection: &mut Connection, schema: &str, check: bool) -> Result<MigrateReport> {
+/// After an error the server rolls back when the session ends.
+async fn migrate_once(
+    mut connection: Connection,
+    schema: String,
+    ours: SchemaFiles,
+    check: bool,
+) -> Result<MigrateReport> {
+    let (connection, schema, ours) = (&mut connection, schema.as_str(), &ours);
     step(connection, SESSION_SQL).await?;
     check_compatibility(connection).await?;
-    // Not for ever: a worker's statement ends soon, somebody's forgotten transaction does not.
-    step(
-        connection,
-        "SET LOCK_TIMEOUT 30000; SET TRANSACTION ISOLATION LEVEL READ COMMITTED; BEGIN TRANSACTION",
-    )
-    .await?;
-    step(connection, &lock_sql(schema)).await?;
-    let version_before = version(connection, schema).await?;
-    if let Some(version) = version_before
-        && version > VERSION
-    {
-        let message = format!("the schema has version {version}, newer than this binary's {VERSION}");
-        return Err(Error::new(ErrorKind::VersionMismatch, message));
+    if check {
+        let (version_before, plan) = look(connection, schema, ours).await?;
+        return Ok(plan.report(version_before, ours));
     }
+    step(connection, &lock_sql(schema, "Session")).await?;
+    let (version_before, plan) = look(connection, schema, ours).await?;
+    let session = format!("SET LOCK_TIMEOUT {LOCK_WAIT_MS}; SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
+    step(connection, &session).await?;
+    let mut files = Vec::new();
+    for part in plan.parts() {
+        match part {
+            Part::Together(more) => files.extend(more),
+            Part::Online(file) => {
+                together(connection, schema, ours, &files, None).await?;
+                files.clear();
+                build(connection, schema, &file).await?;
+            }
+        }
+    }
+    together(connection, schema, ours, &files, Some(&plan)).await?;
+    Ok(plan.report(version_before, ours))
+}
+
+/// What is there, and what is missing. It takes no lock, so that a check disturbs nobody.
+async fn look(connection: &mut Connection, schema: &str, ours: &SchemaFiles) -> Result<(Option<i64>, Plan)> {
+    let version_before = version(connection, schema).await?;
     let installed = match version_before {
         None => Vec::new(),
         Some(_) => installed(connection, schema).await?,
     };
-    let checksum_of =
-        |file: &str| installed.iter().find(|(name, _)| name == file).map(|(_, sum)| sum.as_str());
-    let (mut applied, mut operations) = (Vec::new(), Vec::new());
-    for file in files::SCHEMA {
-        match checksum_of(&schema_name(file)) {
-            None => applied.push(schema_name(file)),
-            Some(sum) if sum == checksum(file.1) => continue,
-            Some(_) => {
-                let message = format!("schema file {} was changed after it had been applied", file.0);
-                return Err(Error::new(ErrorKind::VersionMismatch, message));
-            }
-        }
+    Ok((version_before, ours.plan(version_before, &installed)?))
+}
+
+/// Runs these schema files, and with the plan everything that ends a migration, in one transaction.
+async fn together(
+    connection: &mut Connection,
+    schema: &str,
+    ours: &SchemaFiles,
+    files: &[File],
+    plan: Option<&Plan>,
+) -> Result<()> {
+    step(connection, "BEGIN TRANSACTION").await?;
+    for file in files {
         // The installation's schema is made with the first file, and in it the table where this is noted.
         batches(connection, &files::in_schema(file.1, schema)).await?;
         step(connection, &record_sql(&schema_name(file), file.1, schema)).await?;
     }
-    for file in files::INTERNAL.iter().chain(files::OPERATIONS) {
-        if checksum_of(file.0) != Some(checksum(file.1).as_str()) {
+    if let Some(plan) = plan {
+        for file in &plan.routines {
             batches(connection, &files::in_schema(file.1, schema)).await?;
             step(connection, &record_sql(file.0, file.1, schema)).await?;
-            operations.push(file.0.to_owned());
         }
+        step(connection, &version_sql(schema, ours)).await?;
+        step(connection, &grants_sql(schema, ours)).await?;
     }
-    step(connection, &version_sql(schema)).await?;
-    step(connection, &grants_sql(schema)).await?;
-    tracing::debug!(schema, check, applied = applied.len(), operations = operations.len(), "migrated");
-    Ok(MigrateReport { version_before, version: VERSION, applied, operations })
+    step(connection, "COMMIT TRANSACTION").await
+}
+
+/// Builds one index, while everybody works if this edition can. The server undoes a build that was cut off.
+async fn build(connection: &mut Connection, schema: &str, file: &File) -> Result<()> {
+    let sql = format!(
+        "SELECT COUNT(*) AS n FROM sys.indexes i JOIN sys.objects o ON o.object_id = i.object_id WHERE i.name = N'{}' AND \
+         o.schema_id = SCHEMA_ID(N'{schema}')",
+        index_name(file)
+    );
+    if number(connection, &sql, "n").await? == Some(0) {
+        let edition = "SELECT CAST(SERVERPROPERTY('EngineEdition') AS bigint) AS edition";
+        let edition = number(connection, edition, "edition").await?;
+        let text = files::in_schema(file.1, schema);
+        let online = edition.is_some_and(|edition| ONLINE_EDITIONS.contains(&edition));
+        let text = if online { text } else { text.replace("ONLINE = ON", "ONLINE = OFF") };
+        batches(connection, &text).await?;
+    }
+    step(connection, &record_sql(&schema_name(file), file.1, schema)).await
 }
 
 /// The whole installation as one script for sqlcmd, for a person who may create what an application may not.
-pub(crate) fn script(schema: &str) -> String {
+pub(crate) fn script(schema: &str, ours: &SchemaFiles) -> String {
     let mut script = format!(
-        "-- turno, schema version {VERSION}, into schema {schema} of the database that you are in. Run it once, with sqlcmd -b, as a\n\
+        "-- turno, schema version {}, into schema {schema} of the database that you are in. Run it once, with sqlcmd -b, as a\n\
          -- member of db_owner.\n{SESSION_SQL};\nGO\nBEGIN TRANSACTION;\n{};\nGO\n",
-        lock_sql(schema)
+        ours.version,
+        lock_sql(schema, "Transaction")
     );
     let note = |name: &str, text: &str| format!("{};\nGO\n", record_sql(name, text, schema));
-    for file in files::SCHEMA {
+    for file in ours.schema() {
         script += &format!("{}GO\n{}", files::in_schema(file.1, schema), note(&schema_name(file), file.1));
     }
-    for file in files::INTERNAL.iter().chain(files::OPERATIONS) {
+    for file in ours.routines() {
         script += &format!("{}GO\n{}", files::in_schema(file.1, schema), note(file.0, file.1));
     }
-    script += &format!("{};\n{}GO\nCOMMIT TRANSACTION;\nGO\n", version_sql(schema), grants_sql(schema));
+    script +=
+        &format!("{};\n{}GO\nCOMMIT TRANSACTION;\nGO\n", version_sql(schema, ours), grants_sql(schema, ours));
     script
 }
 
-fn lock_sql(schema: &str) -> String {
+fn lock_sql(schema: &str, owner: &str) -> String {
     format!(
         "DECLARE @answer int; EXEC @answer = sp_getapplock @Resource = N'turno migrate {schema}', @LockMode = 'Exclusive', \
-         @LockOwner = 'Transaction', @LockTimeout = 30000; IF @answer < 0 THROW 53107, N'another migration has been running \
+         @LockOwner = '{owner}', @LockTimeout = 30000; IF @answer < 0 THROW 53107, N'another migration has been running \
          for 30 s', 1"
     )
-}
-
-fn schema_name(file: &File) -> String {
-    format!("schema/{}", file.0)
-}
-
-fn checksum(text: &str) -> String {
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn record_sql(name: &str, text: &str, schema: &str) -> String {
@@ -143,22 +181,21 @@ fn record_sql(name: &str, text: &str, schema: &str) -> String {
     )
 }
 
-fn version_sql(schema: &str) -> String {
-    format!("UPDATE {schema}.meta SET version = IIF(version > {VERSION}, version, {VERSION})")
+fn version_sql(schema: &str, ours: &SchemaFiles) -> String {
+    let version = ours.version;
+    format!("UPDATE {schema}.meta SET version = IIF(version > {version}, version, {version})")
 }
 
 /// Roles if they are missing, then every grant anew.
-fn grants_sql(schema: &str) -> String {
+fn grants_sql(schema: &str, ours: &SchemaFiles) -> String {
     let mut sql = String::new();
     for role in ROLES {
         sql +=
             &format!("IF DATABASE_PRINCIPAL_ID(N'{schema}_{role}') IS NULL CREATE ROLE {schema}_{role};\n");
     }
     let all = ROLES.map(|role| format!("{schema}_{role}")).join(", ");
-    for line in files::GRANTS.lines().filter(|line| !line.starts_with('#')) {
-        let mut words = line.split_whitespace();
-        let Some(routine) = words.next() else { continue };
-        let roles = words.map(|role| format!("{schema}_{role}")).collect::<Vec<_>>().join(", ");
+    for (routine, roles) in ours.grants() {
+        let roles = roles.iter().map(|role| format!("{schema}_{role}")).collect::<Vec<_>>().join(", ");
         sql += &format!("REVOKE EXECUTE ON OBJECT::{schema}.{routine} FROM {all};\n");
         sql += &format!("GRANT EXECUTE ON OBJECT::{schema}.{routine} TO {roles};\n");
     }
@@ -203,9 +240,12 @@ async fn version(connection: &mut Connection, schema: &str) -> Result<Option<i64
     if id.is_none() {
         return Ok(None);
     }
-    let sql = format!("SELECT version FROM {schema}.meta");
-    let rows = run(connection, &sql).await.map_err(from_call)?;
-    rows.first().map(|row| get(row, "version")).transpose()
+    number(connection, &format!("SELECT version FROM {schema}.meta"), "version").await
+}
+
+async fn number(connection: &mut Connection, sql: &str, column: &'static str) -> Result<Option<i64>> {
+    let rows = run(connection, sql).await.map_err(from_call)?;
+    rows.first().map(|row| get(row, column)).transpose()
 }
 
 async fn installed(connection: &mut Connection, schema: &str) -> Result<Vec<(String, String)>> {
@@ -220,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_script_creates_everything_once_and_in_order() {
-        let script = script("jobs");
+        let script = script("jobs", &schema_files(None));
         assert!(!script.contains("turno."), "another schema's name is left");
         let mut place = 0;
         for text in [
@@ -249,14 +289,8 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_is_that_of_the_text_as_it_is_in_the_file() {
-        assert_eq!(checksum(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-        assert!(record_sql("claim", "", "jobs").contains("'e3b0c4"));
-    }
-
-    #[test]
     fn every_operation_is_granted_and_no_internal_routine() {
-        let grants = grants_sql("turno");
+        let grants = grants_sql("turno", &schema_files(None));
         for (name, _) in files::OPERATIONS {
             assert!(grants.contains(&format!("GRANT EXECUTE ON OBJECT::turno.{name} TO ")), "{name}");
         }
@@ -264,12 +298,5 @@ mod tests {
             assert!(!grants.contains(&format!("turno.{name} ")), "{name}");
         }
         assert!(!grants.contains("GRANT SELECT") && !grants.contains("ON SCHEMA"));
-    }
-
-    #[test]
-    fn a_schema_too_new_or_too_old_is_told_apart() {
-        check_version(VERSION, 1).unwrap();
-        assert!(check_version(0, 0).unwrap_err().to_string().contains("run turno migrate"));
-        assert!(check_version(VERSION + 1, VERSION + 1).unwrap_err().to_string().contains("newer"));
     }
 }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use tiberius::{AuthMethod, Config, EncryptionLevel};
+use turno_contract::schema_files::Ahead;
 use turno_contract::{Error, Result, limits};
 
 use crate::call::{Connection, connect};
@@ -28,9 +29,17 @@ pub struct SqlServerOptions {
     pub(crate) address: String,
     pub(crate) schema: String,
     pub(crate) payload_bytes_max: usize,
+    pub(crate) ahead: Option<Ahead>,
 }
 
 impl SqlServerOptions {
+    /// Makes a newer program of this one, for the test of upgrades.
+    #[doc(hidden)]
+    pub fn ahead(mut self, ahead: Ahead) -> Self {
+        self.ahead = Some(ahead);
+        self
+    }
+
     /// Uses another schema than `turno`. Errors with `InvalidArgument` unless it is 1 to 40 lower-case letters, digits and
     /// underscores, beginning with a letter.
     pub fn schema(mut self, schema: &str) -> Result<Self> {
@@ -91,6 +100,7 @@ impl FromStr for SqlServerOptions {
             address,
             schema: "turno".into(),
             payload_bytes_max: limits::PAYLOAD_BYTES_MAX_DEFAULT,
+            ahead: None,
         };
         let mut security = Security::default();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {

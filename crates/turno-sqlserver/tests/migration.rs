@@ -2,10 +2,13 @@
 
 mod fake;
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use fake::{Cell, Fake, Reply};
 use sha2::{Digest, Sha256};
+use turno_contract::schema_files::Ahead;
 use turno_contract::{Backend, ErrorKind};
-use turno_sqlserver::SqlServerBackend;
+use turno_sqlserver::{SqlServerBackend, SqlServerOptions};
 
 fn number(column: &'static str, value: Option<i64>) -> Reply {
     Reply::Rows(vec![column], vec![vec![Cell::Number(value)]])
@@ -53,8 +56,8 @@ async fn a_new_schema_is_made_in_one_transaction_and_in_order() {
     let order = [
         "SET QUOTED_IDENTIFIER",
         "compatibility_level",
-        "BEGIN TRANSACTION",
         "turno migrate turno",
+        "BEGIN TRANSACTION",
         "CREATE SCHEMA turno",
         "CREATE TABLE turno.unfinished_job",
         "'schema/0001_initial'",
@@ -73,11 +76,74 @@ async fn a_new_schema_is_made_in_one_transaction_and_in_order() {
 }
 
 #[tokio::test]
-async fn a_check_takes_everything_back() {
+async fn a_check_sends_no_definition_and_takes_no_lock() {
     let fake = server(130, None, "").await;
     let report = backend(&fake).await.migrate(true).await.unwrap();
     assert_eq!(report.applied, ["schema/0001_initial"]);
-    assert!(fake.seen.lock().unwrap().last().unwrap().contains("ROLLBACK TRANSACTION"));
+    for text in ["CREATE", "BEGIN TRANSACTION", "sp_getapplock"] {
+        assert_eq!(fake.count(text), 0, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_is_not_to_be_had_is_tried_for_again_on_another_connection() {
+    let refusals = AtomicU32::new(2);
+    let fake = Fake::start(move |request| match request {
+        _ if request.contains("compatibility_level") => number("compatibility_level", Some(150)),
+        _ if request.contains("SELECT OBJECT_ID") => number("id", None),
+        _ if request.contains("CREATE TABLE")
+            && refusals
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+                .is_ok() =>
+        {
+            Reply::Error(1222, "Lock request time out period exceeded.")
+        }
+        _ => Reply::Done,
+    })
+    .await;
+    backend(&fake).await.migrate(false).await.unwrap();
+    assert_eq!(fake.count("SET LOCK_TIMEOUT 1000"), 3);
+    assert!(fake.seen.lock().unwrap().last().unwrap().contains("COMMIT TRANSACTION"));
+}
+
+const AHEAD: Ahead = Ahead {
+    schema: &[
+        ("0002_job_note", "ALTER TABLE turno.unfinished_job ADD note nvarchar(200);\n"),
+        (
+            "0003_job_note_online",
+            "CREATE INDEX job_note ON turno.unfinished_job (note) WITH (ONLINE = ON);\n",
+        ),
+    ],
+    routines: &[],
+    grants: "",
+    step: |_| (),
+};
+
+/// Outside of a transaction, after the column and before the version; ONLINE only where the edition has it.
+#[tokio::test]
+async fn an_index_is_built_alone_and_online_where_the_edition_can() {
+    for (edition, online) in [(3, "ONLINE = ON"), (5, "ONLINE = ON"), (2, "ONLINE = OFF")] {
+        let fake = Fake::start(move |request| match request {
+            _ if request.contains("compatibility_level") => number("compatibility_level", Some(150)),
+            _ if request.contains("SELECT OBJECT_ID") => number("id", None),
+            _ if request.contains("FROM sys.indexes") => number("n", Some(0)),
+            _ if request.contains("EngineEdition") => number("edition", Some(edition)),
+            _ => Reply::Done,
+        })
+        .await;
+        let options: SqlServerOptions = fake.url().parse().unwrap();
+        let backend = SqlServerBackend::connect_with(options.ahead(AHEAD)).await.unwrap();
+        assert_eq!(backend.migrate(false).await.unwrap().version, 3);
+        let index = place(&fake, "CREATE INDEX job_note");
+        let seen = fake.seen.lock().unwrap();
+        assert!(seen[index].contains(online), "{}", seen[index]);
+        // Alone: procedures have these words in their texts, too.
+        let alone = |request: &&String, text: &str| request.contains(text) && request.len() < 200;
+        let sent = |text: &str| seen[..index].iter().filter(|request| alone(request, text)).count();
+        let ends = (sent("BEGIN TRANSACTION"), sent("COMMIT TRANSACTION"));
+        assert_eq!(ends, (1, 1), "nothing is open while it is built");
+        assert!(seen[index..].iter().any(|request| request.contains("IIF(version > 3, version, 3)")));
+    }
 }
 
 #[tokio::test]

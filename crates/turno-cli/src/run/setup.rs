@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use rustix::fs::{Access, access};
 use serde_json::{Value, json};
-use turno::{BoxedBackend, Keep, SettingsChange, limits};
+use turno::{BoxedBackend, ErrorKind, Keep, SettingsChange, limits};
 
 use super::args::Args;
 use super::{identity, records};
@@ -61,12 +61,14 @@ fn missing(program: &OsStr) -> Fault {
     Fault::usage(format!("there is no command {}", program.to_string_lossy()))
 }
 
-/// Creates the schema in a SQLite file that has none. One that is older is an error of the first call that needs it.
+/// Creates the schema in a SQLite file that has none. One that is older, or newer than this program may use, is an error of
+/// the first call that needs it.
 pub async fn create_schema(backend: &BoxedBackend) -> turno::Result<()> {
-    if backend.migrate(true).await?.version_before.is_none() {
-        backend.migrate(false).await?;
+    match backend.migrate(true).await {
+        Ok(report) if report.version_before.is_none() => backend.migrate(false).await.map(drop),
+        Err(error) if error.kind() != ErrorKind::VersionMismatch => Err(error),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Sets up the run's queue. Errors with `Conflict` if another command has this name.

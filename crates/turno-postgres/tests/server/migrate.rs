@@ -85,7 +85,7 @@ async fn a_schema_that_does_not_fit_is_refused() {
         (
             "UPDATE turno.meta SET version = 3, oldest_binary = 2",
             "UPDATE turno.meta SET version = 1, oldest_binary = 1",
-            "needs a binary of 2 or newer",
+            "needs a binary of version 2 or newer",
         ),
     ] {
         rig.execute(change).await.unwrap();
