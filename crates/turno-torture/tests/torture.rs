@@ -93,7 +93,7 @@ const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "an_unconditional_reaper_is_caught",
         engine: Engine::Postgres,
-        change: || schema(rig::REAP, " AND j.lease_until < v_now", ""),
+        change: || schema(rig::REAP, "j.lease_until < v_now", "j.lease_until IS NOT NULL"),
         seen_by: &["expired_early"],
     },
     Mutation {

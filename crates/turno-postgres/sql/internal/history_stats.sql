@@ -17,7 +17,8 @@ AS $$
             SELECT extract(epoch FROM f.claimed_at - f.run_at) * 1000 AS start_ms,
                    extract(epoch FROM f.finished_at - f.first_due_at) * 1000 AS finish_ms
             FROM turno.finished_job f
-            WHERE f.queue = p_queue AND f.outcome = w.outcome AND f.finished_at >= p_since
+            WHERE hashtextextended(f.queue, ascii(f.outcome)) = hashtextextended(p_queue, ascii(w.outcome))
+              AND f.queue = p_queue AND f.outcome = w.outcome AND f.finished_at >= p_since
             ORDER BY f.finished_at DESC, f.id DESC LIMIT 10000) f)
     SELECT count(*) FILTER (WHERE outcome = 'succeeded'), count(*) FILTER (WHERE outcome = 'dead'),
            count(*) FILTER (WHERE outcome = 'cancelled'),

@@ -20,11 +20,14 @@ AS $$
         UNION ALL
         SELECT (SELECT j.queue FROM turno.job j WHERE j.state = 'scheduled' AND j.queue > s.queue ORDER BY j.queue LIMIT 1)
         FROM scheduled s WHERE s.queue IS NOT NULL),
+    -- By the number that stands for queue and outcome in the index of the history.
     finished AS (
-        (SELECT f.queue FROM turno.finished_job f ORDER BY f.queue LIMIT 1)
+        (SELECT f.queue, hashtextextended(f.queue, ascii(f.outcome)) AS place FROM turno.finished_job f ORDER BY 2 LIMIT 1)
         UNION ALL
-        SELECT (SELECT f.queue FROM turno.finished_job f WHERE f.queue > d.queue ORDER BY f.queue LIMIT 1)
-        FROM finished d WHERE d.queue IS NOT NULL),
+        SELECT n.queue, n.place
+        FROM finished d CROSS JOIN LATERAL (
+            SELECT f.queue, hashtextextended(f.queue, ascii(f.outcome)) AS place FROM turno.finished_job f
+            WHERE hashtextextended(f.queue, ascii(f.outcome)) > d.place ORDER BY 2 LIMIT 1) n),
     running AS (
         SELECT DISTINCT t.queue FROM (SELECT j.queue FROM turno.job j WHERE j.state = 'running' LIMIT 100000) t)
     SELECT n.queue FROM (

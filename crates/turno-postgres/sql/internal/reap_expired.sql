@@ -22,7 +22,7 @@ BEGIN
         RETURN QUERY SELECT NULL::bigint, NULL::bigint, NULL::text, ceil(extract(epoch FROM v_hold - v_now) * 1000)::bigint;
         RETURN;
     END IF;
-    FOR v_job IN SELECT j.* FROM turno.job j WHERE j.state = 'running' AND j.lease_until < v_now
+    FOR v_job IN SELECT j.* FROM turno.job j WHERE j.lease_until < v_now
                  ORDER BY j.lease_until, j.id LIMIT p_limit FOR UPDATE SKIP LOCKED
     LOOP
         v_end := turno.end_attempt(v_job, 'expire',

@@ -61,10 +61,9 @@ BEGIN
                 run_until = v_now + (j.max_run_ms + 10000) * interval '1 millisecond',
                 lease_until = v_now + least(p_lease_ms, j.max_run_ms + 10000) * interval '1 millisecond'
             WHERE j.ctid = ANY (v_part)
-            RETURNING j.*)
-        SELECT t.id, t.queue, t.kind, t.payload, t.priority, t.attempt, t.token, t.failures, t.max_attempts, t.operation_id, t.run_at,
-               t.created_at, t.claimed_at, t.lease_until, t.max_run_ms, t.rank, t.traceparent, v_next_due
-        FROM taken t ORDER BY array_position(p_queues, t.queue), t.rank, t.id;
+            RETURNING j.id, j.queue, j.kind, j.payload, j.priority, j.attempt, j.token, j.failures, j.max_attempts, j.operation_id,
+                      j.run_at, j.created_at, j.claimed_at, j.lease_until, j.max_run_ms, j.rank, j.traceparent)
+        SELECT t.*, v_next_due FROM taken t ORDER BY array_position(p_queues, t.queue), t.rank, t.id;
     END LOOP;
     IF cardinality(v_rows) = 0 AND v_next_due IS NOT NULL THEN
         next_due_in_ms := v_next_due;

@@ -15,11 +15,18 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bit
 AS $$
 #variable_conflict use_column
 DECLARE
+    v_once   bigint[];
     v_done   bigint[];
     v_unkept bigint[];
 BEGIN
     PERFORM turno.settle_check(p_jobs, p_attempts, p_tokens);
-    SELECT r.done, r.unkept INTO v_done, v_unkept FROM turno.complete_rows(p_jobs, p_attempts, p_tokens, p_results) r;
+    -- Of a proof that comes twice the first counts, and the others are repeats.
+    IF (SELECT count(*) FROM (SELECT DISTINCT unnest(p_jobs)) d) < cardinality(p_jobs) THEN
+        v_once := ARRAY(SELECT CASE WHEN row_number() OVER (PARTITION BY u.job_id, u.attempt, u.token ORDER BY u.place) = 1 THEN u.job_id END
+                        FROM unnest(p_jobs, p_attempts, p_tokens) WITH ORDINALITY AS u (job_id, attempt, token, place)
+                        ORDER BY u.place);
+    END IF;
+    SELECT r.done, r.unkept INTO v_done, v_unkept FROM turno.complete_rows(coalesce(v_once, p_jobs), p_attempts, p_tokens, p_results) r;
     IF v_unkept IS NOT NULL THEN
         PERFORM turno.forget_rows(v_unkept);
     END IF;

@@ -12,9 +12,11 @@ CREATE OR REPLACE FUNCTION turno.enqueue_many(
     p_max_run_ms bigint[] DEFAULT NULL, p_unique_keys text[] DEFAULT NULL, p_idempotency_keys text[] DEFAULT NULL,
     p_traceparents text[] DEFAULT NULL)
 RETURNS TABLE (place bigint, id bigint, created boolean)
-LANGUAGE sql SECURITY DEFINER
+LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
 AS $$
+BEGIN
+    RETURN QUERY
     SELECT * FROM turno.enqueue_rows(p_queues, p_kinds, p_payloads, p_run_ats, NULL, p_max_attempts, p_max_run_ms,
-                                     p_unique_keys, p_idempotency_keys, p_traceparents)
-$$;
+                                     p_unique_keys, p_idempotency_keys, p_traceparents);
+END $$;

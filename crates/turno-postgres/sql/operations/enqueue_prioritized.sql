@@ -15,10 +15,11 @@ CREATE OR REPLACE FUNCTION turno.enqueue_prioritized(
     p_max_run_ms bigint DEFAULT NULL, p_unique_key text DEFAULT NULL, p_idempotency_key text DEFAULT NULL,
     p_traceparent text DEFAULT NULL,
     OUT id bigint, OUT created boolean)
-LANGUAGE sql SECURITY DEFINER
+LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
 AS $$
-    SELECT r.id, r.created
+BEGIN
+    SELECT r.id, r.created INTO id, created
     FROM turno.enqueue_rows(ARRAY[p_queue], ARRAY[p_kind], ARRAY[p_payload], ARRAY[p_run_at], ARRAY[p_priority],
-        ARRAY[p_max_attempts], ARRAY[p_max_run_ms], ARRAY[p_unique_key], ARRAY[p_idempotency_key], ARRAY[p_traceparent]) r
-$$;
+        ARRAY[p_max_attempts], ARRAY[p_max_run_ms], ARRAY[p_unique_key], ARRAY[p_idempotency_key], ARRAY[p_traceparent]) r;
+END $$;

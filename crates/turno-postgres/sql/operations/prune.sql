@@ -28,7 +28,8 @@ BEGIN
         EXIT WHEN jobs >= p_limit;
         jobs := jobs + turno.forget_rows(ARRAY(
             SELECT f.id FROM turno.finished_job f
-            WHERE f.queue = v_rule.queue AND f.outcome = v_rule.outcome
+            WHERE hashtextextended(f.queue, ascii(f.outcome)) = hashtextextended(v_rule.queue, ascii(v_rule.outcome))
+              AND f.queue = v_rule.queue AND f.outcome = v_rule.outcome
               AND f.finished_at < v_now - make_interval(secs => v_rule.keep_ms / 1000.0)
             ORDER BY f.finished_at, f.id LIMIT p_limit - jobs FOR UPDATE SKIP LOCKED));
     END LOOP;

@@ -217,3 +217,36 @@ async fn plans_made_on_an_empty_table_stay_good() {
         assert!(explained.buffers < 12_000, "{sql}: {} buffers", explained.buffers);
     }
 }
+
+/// Rule C1. A claim looks for what its token holds, and reads nobody else's running jobs for that: a session that planned while
+/// hardly anything ran once took the index of lease ends for it and read them all.
+#[tokio::test]
+async fn running_jobs_of_others_cost_a_claim_nothing() {
+    let rig = PostgresRig::new().await;
+    let off = "ALTER TABLE turno.job SET (autovacuum_enabled = off)";
+    rig.owner().await.batch_execute(off).await.unwrap();
+    fill(&rig, 100).await;
+    rig.owner().await.batch_execute("VACUUM ANALYZE turno.job").await.unwrap();
+    let calls = [
+        "SELECT * FROM turno.claim(ARRAY['nothing'], 'w', 1, 30000, gen_random_uuid())",
+        "SELECT * FROM turno.claim(ARRAY['q'], 'w', 1, 30000, gen_random_uuid())",
+        "SELECT * FROM turno.held(gen_random_uuid())",
+        "SELECT * FROM turno.reap(100)",
+    ];
+    let mut explainer = Explainer::new(&rig.url()).await;
+    for sql in calls {
+        explainer.client.query(sql, &[]).await.unwrap();
+    }
+    rig.execute(
+        "INSERT INTO turno.job (queue, kind, payload, state, rank, attempt, token, worker, claimed_at, lease_until, run_until)
+         SELECT 'others', 'k', '1', 'running', g, 1, gen_random_uuid(), 'other', clock_timestamp(),
+                clock_timestamp() + interval '1 hour', clock_timestamp() + interval '2 hours'
+         FROM generate_series(1, 10000) g",
+    )
+    .await
+    .unwrap();
+    for sql in calls {
+        let explained = explainer.explain(sql).await;
+        assert!(explained.buffers < 500, "{sql}: {} buffers", explained.buffers);
+    }
+}
