@@ -21,6 +21,7 @@ mod db;
 mod exit;
 mod input;
 mod logging;
+mod otel;
 mod output;
 mod parse;
 mod run;

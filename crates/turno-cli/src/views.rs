@@ -88,6 +88,8 @@ pub struct Job<'a> {
     #[schema(value_type = u64)]
     max_run_ms: Millis,
     operation_id: String,
+    /// The trace that its enqueue belonged to (W3C Trace Context).
+    traceparent: Option<&'a str>,
     unique_key: Option<&'a str>,
     #[schema(value_type = String, format = DateTime)]
     created_at: Instant,
@@ -123,6 +125,7 @@ impl<'a> Job<'a> {
             max_attempts: job.max_attempts,
             max_run_ms: Millis(job.max_run),
             operation_id: job.operation_id.to_string(),
+            traceparent: job.traceparent.as_deref(),
             unique_key: job.unique_key.as_deref(),
             created_at: Instant(job.created_at),
             run_at: Instant(job.run_at),

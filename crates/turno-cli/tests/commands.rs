@@ -108,6 +108,7 @@ fn the_fields_of_a_job_are_stable() {
         "result",
         "run_at",
         "state",
+        "traceparent",
         "unique_key",
         "worker",
     ];

@@ -73,6 +73,11 @@ impl Attempt {
         self.cancel.cancel();
     }
 
+    #[cfg(feature = "otel")]
+    pub(crate) async fn cancelled(&self) {
+        self.cancel.cancelled().await;
+    }
+
     pub(crate) fn cause(&self) -> Option<CancelCause> {
         CancelCause::from_code(self.cause.load(Ordering::SeqCst))
     }
@@ -107,6 +112,12 @@ impl<S> Context<S> {
     /// The same in every attempt of this job: pass it on as the idempotency key of outside effects (rule X1).
     pub fn operation_id(&self) -> Uuid {
         self.attempt.job.operation_id
+    }
+
+    /// The trace that the job's enqueue belonged to, as the header `traceparent` says it; the same in every attempt
+    /// (rule E12). With the feature `otel` the attempt's own span is the current context while the handler runs.
+    pub fn traceparent(&self) -> Option<&str> {
+        self.attempt.job.traceparent.as_deref()
     }
 
     /// The label of the worker that runs it.

@@ -42,6 +42,8 @@ impl Handlers {
             attempt = job.proof.attempt,
             operation_id = %job.operation_id,
         );
+        #[cfg(feature = "otel")]
+        let traced = Arc::clone(attempt);
         let (attempt, bytes_max) = (Arc::clone(attempt), self.payload_bytes_max);
         let hooks = self.hooks.clone();
         let future = async move {
@@ -60,6 +62,8 @@ impl Handlers {
             });
             Ok(bounded_result(chain.await?, bytes_max, &attempt))
         };
+        #[cfg(feature = "otel")]
+        let future = crate::otel::traced(traced, future);
         Some(future.instrument(span).boxed())
     }
 }

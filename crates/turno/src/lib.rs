@@ -63,6 +63,8 @@ mod metrics;
 mod metrics_jobs;
 #[cfg(feature = "prometheus")]
 mod metrics_queues;
+#[cfg(feature = "otel")]
+pub mod otel;
 #[cfg(feature = "prometheus")]
 #[path = "metrics_prometheus.rs"]
 pub mod prometheus;

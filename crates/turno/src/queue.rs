@@ -46,7 +46,10 @@ impl Queue {
         let text = serde_json::to_string(payload).map_err(|error| {
             Error::invalid(format!("the payload cannot be written as JSON: {error}")).with_source(error)
         })?;
-        Ok(NewJob::new(&*self.name, kind, text))
+        let job = NewJob::new(&*self.name, kind, text);
+        #[cfg(feature = "otel")]
+        let job = NewJob { traceparent: crate::otel::current_traceparent(), ..job };
+        Ok(job)
     }
 
     /// Enqueues one job that is due now.
@@ -63,7 +66,8 @@ impl Queue {
         })
     }
 
-    /// Enqueues all the jobs or none, in one transaction, and answers in their order.
+    /// Enqueues all the jobs or none, in one transaction, and answers in their order. With the feature `otel` those that name
+    /// no trace belong to the current one (rule E12).
     ///
     /// Transient errors are repeated for [`Queue::patience`]. An error with an unknown outcome is repeated only if
     /// every job has an idempotency key; otherwise it goes up, and
@@ -75,6 +79,8 @@ impl Queue {
                 job.queue, self.name
             )));
         }
+        #[cfg(feature = "otel")]
+        let jobs = &*crate::otel::stamped(jobs);
         let repeatable = jobs.iter().all(|job| job.idempotency_key.is_some());
         let backoff = RetryPolicy::exponential(Duration::from_millis(20), Duration::from_secs(1));
         let (began, mut tries) = (Instant::now(), 0);

@@ -24,7 +24,7 @@ use turno::Proof;
 
 pub use fence::Fence;
 pub use guard::main as guard;
-pub use supervise::{Attempt, Limits, Stopped, attempt, environment};
+pub use supervise::{Attempt, Limits, Stopped, TRACEPARENT, attempt, environment};
 
 use guard::Guard;
 

@@ -89,13 +89,19 @@ pub async fn attempt<S>(
     Ok(Attempt { ended, stopped: Some(why) })
 }
 
+/// The variable by which a process is told the trace that it belongs to, as OpenTelemetry has it.
+pub const TRACEPARENT: &str = "TRACEPARENT";
+
 /// The variables that every child is given.
 pub fn environment(job: &ClaimedJob) -> Vec<(&'static str, String)> {
-    vec![
+    let mut variables = vec![
         ("TURNO_JOB_ID", job.proof.job.to_string()),
         ("TURNO_ATTEMPT", job.proof.attempt.to_string()),
         ("TURNO_OPERATION_ID", job.operation_id.to_string()),
-    ]
+    ];
+    let trace = crate::otel::current_traceparent().or_else(|| job.traceparent.clone());
+    variables.extend(trace.map(|trace| (TRACEPARENT, trace)));
+    variables
 }
 
 fn cause<S>(context: &Context<S>) -> CancelCause {

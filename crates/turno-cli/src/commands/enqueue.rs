@@ -9,6 +9,7 @@ use time::OffsetDateTime;
 use turno::{Backend, Enqueued, NewJob, limits};
 
 use crate::args::App;
+use crate::child::TRACEPARENT;
 use crate::exit::{Exit, Fault};
 use crate::input::{self, Batch, Lines, Row, RowDefaults};
 use crate::parse;
@@ -18,8 +19,8 @@ const LINE_BYTES_MAX: usize = limits::PAYLOAD_BYTES_MAX_DEFAULT + (64 << 10);
 
 const HELP: &str = "\
 A row of NDJSON is an object with the fields queue, kind, payload, priority,
-run_at, max_attempts, max_run_ms, unique_key and idempotency_key. Any other
-field is an error. What a row leaves out comes from the options. The payload
+run_at, max_attempts, max_run_ms, unique_key, idempotency_key and traceparent.
+Any other field is an error. What a row leaves out comes from the options. The payload
 is kept byte for byte. Each batch is one transaction; a row that is wrong is
 named by its line, nothing of its batch is enqueued, and the message says what
 was accepted before. With an idempotency_key in every row the same file can be
@@ -71,6 +72,9 @@ pub struct Args {
     /// The same key again answers the first job, as long as its record is kept
     #[arg(long, conflicts_with = "ndjson")]
     idempotency_key: Option<String>,
+    /// The trace that the job belongs to (W3C Trace Context); a malformed one is dropped
+    #[arg(long, env = TRACEPARENT, value_name = "HEADER")]
+    traceparent: Option<String>,
 }
 
 /// Enqueues.
@@ -113,6 +117,7 @@ async fn one(app: &mut App, args: &Args, run_at: Option<OffsetDateTime>) -> anyh
     job.max_run = args.max_run;
     job.unique_key = args.unique_key.clone();
     job.idempotency_key = args.idempotency_key.clone();
+    job.traceparent = args.traceparent.clone();
     job.check(limits::PAYLOAD_BYTES_MAX_DEFAULT)?;
     let answers = app.connect().await?.enqueue(&[job]).await?;
     for enqueued in &answers {
@@ -137,6 +142,7 @@ async fn many(
         run_at,
         max_attempts: args.max_attempts,
         max_run: args.max_run,
+        traceparent: args.traceparent.clone(),
     };
     let backend = app.connect().await?;
     let lines = Lines::new(reader, b'\n', LINE_BYTES_MAX);

@@ -216,6 +216,7 @@ fn facts(job: &JobRecord, show_payload: bool) -> Vec<(&'static str, String)> {
         ("created at", show_instant(job.created_at)),
         ("due at", show_instant(job.run_at)),
     ];
+    facts.extend(job.traceparent.clone().map(|trace| ("traceparent", trace)));
     let instants = [
         ("claimed at", job.claimed_at),
         ("lease until", job.lease_until),

@@ -12,6 +12,7 @@ use turno::{CancelCause, Context, JobError, Report, Worker, limits, signals};
 use crate::args::App;
 use crate::child::{self, Attempt, Children, Ended, Limits, Spec, Stopped};
 use crate::exit::Exit;
+use crate::otel;
 use crate::parse;
 use crate::serve::metrics::{Scraped, start};
 
@@ -21,7 +22,8 @@ const NOT_NOW: i32 = 75;
 const HELP: &str = "\
 The command of a kind is run by sh -c, with the payload on its standard input
 and TURNO_JOB_ID, TURNO_ATTEMPT, TURNO_OPERATION_ID (the same in every
-attempt), TURNO_KIND and TURNO_QUEUE in its environment. Exit status 0
+attempt), TURNO_KIND, TURNO_QUEUE and, if the job belongs to a trace,
+TRACEPARENT in its environment. Exit status 0
 completes the job, with standard output as its result if that is JSON; 75
 gives it back uncharged, to be tried again after --snooze; any other fails it,
 with the end of standard error as the reason. Standard error is passed on when
@@ -66,6 +68,8 @@ pub struct Args {
     /// A label for people; host, process and a random part if not given
     #[arg(long)]
     name: Option<String>,
+    #[command(flatten)]
+    traces: otel::TraceArgs,
 }
 
 fn kind(text: &str) -> Result<(String, String), String> {
@@ -81,6 +85,7 @@ fn kind(text: &str) -> Result<(String, String), String> {
 pub async fn run(app: &mut App, args: Args) -> anyhow::Result<Exit> {
     let backend = app.connect().await?;
     crate::logging::start("warn", None);
+    let traces = otel::start(&args.traces)?;
     let children = Arc::new(Children::start(args.lease)?);
     let limits = Limits { timeout: None, grace: args.grace, kill_after: args.kill_after };
     let shell = Arc::new(Shell { limits, snooze: args.snooze, children: Arc::clone(&children) });
@@ -111,8 +116,10 @@ pub async fn run(app: &mut App, args: Args) -> anyhow::Result<Exit> {
         eprintln!("turno: metrics at http://{address}/metrics");
     }
     let signals = signals::shutdown_on_signals(worker.handle())?;
-    let report = worker.run().await?;
+    let report = worker.run().await;
     children.join(Duration::from_secs(5));
+    traces.end().await;
+    let report = report?;
     app.output.either(&report, summary)?;
     Ok(match signals.first() {
         Some(2) => Exit::Interrupted,

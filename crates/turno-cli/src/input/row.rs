@@ -26,6 +26,8 @@ pub struct RowDefaults {
     pub max_attempts: Option<u32>,
     /// The time per attempt.
     pub max_run: Option<Duration>,
+    /// The trace that the job belongs to.
+    pub traceparent: Option<String>,
 }
 
 /// A row as it is written.
@@ -47,6 +49,8 @@ pub struct Row<'a> {
     unique_key: Option<Cow<'a, str>>,
     #[serde(borrow)]
     idempotency_key: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    traceparent: Option<Cow<'a, str>>,
 }
 
 impl<'a> Row<'a> {
@@ -84,6 +88,7 @@ impl<'a> Row<'a> {
         job.max_run = self.max_run_ms.map(Duration::from_millis).or(defaults.max_run);
         job.unique_key = text(self.unique_key);
         job.idempotency_key = text(self.idempotency_key);
+        job.traceparent = text(self.traceparent).or_else(|| defaults.traceparent.clone());
         job.check(limits::PAYLOAD_BYTES_MAX_DEFAULT)?;
         Ok(job)
     }

@@ -16,10 +16,11 @@ Lines:
   byte belongs to it. Lines need not be UTF-8. The command gets the line and
   an LF (with -0: and a NUL) on its standard input, and {} in its arguments is
   replaced by the line. TURNO_JOB_ID, TURNO_ATTEMPT and TURNO_OPERATION_ID
-  (the same in every attempt) are in its environment.
+  (the same in every attempt) are in its environment; so is TRACEPARENT, if the
+  run was started with one.
   With --ndjson each line is an object with payload, priority, run_at,
-  unique_key, max_attempts and max_run_ms; the payload takes the place of the
-  line. A run ends when every line has ended, so a later run_at is waited for.
+  unique_key, max_attempts, max_run_ms and traceparent; the payload takes the
+  place of the line. A run ends when every line has ended, so a later run_at is waited for.
   A line is known by the run's name, its bytes, and which of several equal
   lines it is; never by its number. An edited or reordered input only adds
   what is new.
@@ -92,7 +93,7 @@ pub struct Args {
     /// Lines end with NUL
     #[arg(short = '0', long, conflicts_with = "ndjson")]
     pub null: bool,
-    /// Lines are JSON objects that say payload, priority, run_at, unique_key, max_attempts, max_run_ms
+    /// Lines are JSON objects that say payload, priority, run_at, unique_key, max_attempts, max_run_ms, traceparent
     #[arg(long)]
     pub ndjson: bool,
     /// Run the dead lines again
@@ -107,6 +108,9 @@ pub struct Args {
     /// No progress and no failures on standard error, only the summary
     #[arg(short, long)]
     pub quiet: bool,
+    /// Where traces go.
+    #[command(flatten)]
+    pub traces: crate::otel::TraceArgs,
 }
 
 impl Args {

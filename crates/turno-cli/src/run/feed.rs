@@ -9,6 +9,7 @@ use super::args::Args;
 use super::identity::Identifier;
 use super::progress::Progress;
 use super::stop::patience;
+use crate::child::TRACEPARENT;
 use crate::exit::Fault;
 use crate::input::{self, Batch, Lines};
 
@@ -22,7 +23,14 @@ pub async fn feed(args: &Args, backend: &BoxedBackend, progress: &Progress) -> a
     let reader = BufReader::with_capacity(1 << 16, io::stdin());
     let lines = Lines::new(reader, args.separator(), LINE_BYTES_MAX);
     let mut identifier = Identifier::new(args);
-    let mut batches = input::read(lines, BATCH_ROWS, move |line| identifier.job(line))?;
+    let trace = std::env::var(TRACEPARENT).ok();
+    let mut batches = input::read(lines, BATCH_ROWS, move |line| {
+        let mut job = identifier.job(line)?;
+        if let Some(job) = &mut job {
+            job.traceparent = job.traceparent.take().or_else(|| trace.clone());
+        }
+        Ok(job)
+    })?;
     let mut last_line = 0;
     loop {
         let batch = batches.next_batch().await.map_err(|error| explain(error, last_line))?;

@@ -57,6 +57,7 @@ pub async fn run(app: &mut App, args: Args) -> anyhow::Result<Exit> {
 async fn work(backend: BoxedBackend, args: Args, plan: Plan, json: bool) -> anyhow::Result<Exit> {
     let progress = Arc::new(Progress::new(args.quiet || json));
     crate::logging::start("error", progress.bar());
+    let traces = crate::otel::start(&args.traces)?;
     let children = Arc::new(Children::start(args.lease)?);
     let watch = Watch::default();
     let runner =
@@ -80,6 +81,7 @@ async fn work(backend: BoxedBackend, args: Args, plan: Plan, json: bool) -> anyh
     };
     ticking.abort();
     let all_ended = children.join(JOIN_LIMIT);
+    traces.end().await;
     progress.end();
     report?;
     if let Some(fault) = stop.fault() {

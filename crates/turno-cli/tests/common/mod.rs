@@ -169,7 +169,9 @@ impl From<Output> for Answer {
 /// The binary, told nothing.
 pub fn bare() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_turno"));
-    command.env_remove("TURNO_URL").env_remove("TURNO_LOG");
+    for name in ["TURNO_URL", "TURNO_LOG", "TRACEPARENT"] {
+        command.env_remove(name);
+    }
     command
 }
 

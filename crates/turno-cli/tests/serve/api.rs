@@ -13,6 +13,7 @@ cases![
     a_job_is_enqueued_worked_and_shown,
     a_late_result_is_a_conflict_and_stands_in_the_ledger,
     many_jobs_are_enqueued_and_settled_in_one_request,
+    a_trace_comes_by_header_or_field_and_is_claimed_with_the_job,
     a_claim_waits_for_a_job_and_can_be_repeated,
     a_job_is_cancelled_retried_reprioritized_and_its_queue_paused,
     lists_are_paged_by_key,
@@ -63,6 +64,31 @@ fn a_job_is_enqueued_worked_and_shown(rig: &Rig) {
     assert!(!shown.text.contains(job["token"].as_str().unwrap()), "a token is shown to nobody else");
     assert_eq!(shown.json()["job"]["state"], "succeeded");
     assert!(server.get(&format!("/api/v1/jobs/{id}?payload=true")).text.contains(payload));
+}
+
+/// Rule E12: the request's own header is for every job that names no trace.
+fn a_trace_comes_by_header_or_field_and_is_claimed_with_the_job(rig: &Rig) {
+    let server = rig.serve(&[]);
+    let header = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let field = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
+    let json_type = ("content-type", "application/json");
+    let one = json!({"queue": "q", "kind": "k"});
+    let other = json!({"queue": "q", "kind": "k", "traceparent": field});
+    let bad = json!({"queue": "q", "kind": "k", "traceparent": "garbage"});
+    let traced = [json_type, ("traceparent", header)];
+    assert_eq!(server.send("POST", "/api/v1/jobs", &traced, &one.to_string()).status, 201);
+    let many = json!({"jobs": [other, one, bad]}).to_string();
+    assert_eq!(server.send("POST", "/api/v1/jobs/batch", &traced, &many).status, 200);
+    assert_eq!(
+        server.send("POST", "/api/v1/jobs", &[json_type, ("traceparent", "x")], &one.to_string()).status,
+        201
+    );
+    let claim = json!({"queues": ["q"], "worker": "w", "limit": 10});
+    let jobs = server.post("/api/v1/claim", &claim).json()["jobs"].as_array().unwrap().clone();
+    let traces: Vec<&Value> = jobs.iter().map(|job| &job["traceparent"]).collect();
+    assert_eq!(traces, [&json!(header), &json!(field), &json!(header), &Value::Null, &Value::Null]);
+    let id = jobs[1]["id"].as_str().unwrap();
+    assert_eq!(server.get(&format!("/api/v1/jobs/{id}")).json()["job"]["traceparent"], field);
 }
 
 fn a_late_result_is_a_conflict_and_stands_in_the_ledger(rig: &Rig) {

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use turno::NewJob;
 
@@ -21,10 +21,15 @@ use crate::serve::state::Shared;
     (status = 200, description = "A key found the job already there", body = EnqueuedBody),
     Problems
 ))]
-pub async fn enqueue(State(app): State<Shared>, caller: Caller, body: Body) -> Result<Response, Problem> {
+pub async fn enqueue(
+    State(app): State<Shared>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
     caller.need(Right::Enqueue)?;
     let (body, _turn) = body.json::<JobBody>(&app).await?;
-    let job = NewJob::from(body);
+    let job = traced(NewJob::from(body), &headers);
     may_have_priorities(&caller, std::slice::from_ref(&job))?;
     let answers = app.ask(app.backend.enqueue(&[job])).await?;
     let enqueued = answers.first().ok_or_else(|| Problem::unavailable("the database did not answer"))?;
@@ -38,15 +43,23 @@ pub async fn enqueue(State(app): State<Shared>, caller: Caller, body: Body) -> R
 pub async fn enqueue_many(
     State(app): State<Shared>,
     caller: Caller,
+    headers: HeaderMap,
     body: Body,
 ) -> Result<Json<BatchEnqueued>, Problem> {
     caller.need(Right::Enqueue)?;
     let (body, _turn) = body.json::<BatchBody>(&app).await?;
-    let jobs: Vec<NewJob> = body.jobs.into_iter().map(NewJob::from).collect();
+    let jobs: Vec<NewJob> = body.jobs.into_iter().map(|job| traced(NewJob::from(job), &headers)).collect();
     may_have_priorities(&caller, &jobs)?;
     let answers = app.ask(app.backend.enqueue(&jobs)).await?;
     let jobs = answers.iter().map(|one| EnqueuedBody { id: one.id, created: one.created }).collect();
     Ok(Json(BatchEnqueued { jobs }))
+}
+
+/// A tracing HTTP client sends the header by itself; the field is for a batch whose jobs belong to several traces.
+fn traced(mut job: NewJob, headers: &HeaderMap) -> NewJob {
+    let header = || headers.get("traceparent")?.to_str().ok().map(str::to_owned);
+    job.traceparent = job.traceparent.take().or_else(header);
+    job
 }
 
 /// A priority is the scheduler's alone, whatever the database's role of this server may do (rule E2).

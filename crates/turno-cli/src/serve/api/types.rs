@@ -46,6 +46,10 @@ pub struct JobBody {
     /// Repeating an enqueue with it answers what the first one answered.
     #[schema(min_length = 1, max_length = 512)]
     idempotency_key: Option<String>,
+    /// The trace that the job belongs to (W3C Trace Context); the request's own header `traceparent` if it is left out. A
+    /// malformed one is dropped, and the job is enqueued.
+    #[schema(example = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")]
+    traceparent: Option<String>,
 }
 
 impl From<JobBody> for NewJob {
@@ -58,6 +62,7 @@ impl From<JobBody> for NewJob {
         job.max_run = body.max_run_ms.map(Duration::from_millis);
         job.unique_key = body.unique_key;
         job.idempotency_key = body.idempotency_key;
+        job.traceparent = body.traceparent;
         job
     }
 }
@@ -161,6 +166,8 @@ pub struct JobUnderLease {
     lease_until: Instant,
     #[schema(value_type = u64)]
     max_run_ms: Millis,
+    /// The trace that its enqueue belonged to (W3C Trace Context), the same in every attempt.
+    traceparent: Option<String>,
 }
 
 impl JobUnderLease {
@@ -181,6 +188,7 @@ impl JobUnderLease {
             claimed_at: Instant(job.claimed_at),
             lease_until: Instant(job.lease_until),
             max_run_ms: Millis(job.max_run),
+            traceparent: job.traceparent,
         }
     }
 }

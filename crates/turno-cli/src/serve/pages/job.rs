@@ -133,7 +133,7 @@ fn facts(job: &JobRecord) -> Vec<(&'static str, String)> {
         ("Due", instant(job.run_at)),
         ("Operation id", job.operation_id.to_string()),
     ];
-    let texts = [("Unique key", &job.unique_key), ("Worker", &job.worker)];
+    let texts = [("Unique key", &job.unique_key), ("Worker", &job.worker), ("Trace", &job.traceparent)];
     facts.extend(texts.into_iter().filter_map(|(name, text)| Some((name, text.clone()?))));
     let instants = [
         ("Claimed", job.claimed_at),
