@@ -5,7 +5,7 @@ use turno::BoxedBackend;
 
 use crate::bench;
 use crate::commands::{
-    audit, completions, enqueue, held, job, maintain, migrate, queue, refused, sql, stats, torture, work,
+    audit, completions, enqueue, held, job, maintain, man, migrate, queue, refused, sql, stats, torture, work,
 };
 use crate::db::Location;
 use crate::exit::{Exit, Fault};
@@ -89,6 +89,8 @@ pub enum Command {
     Sql(sql::Args),
     /// Print a script of completions for a shell
     Completions(completions::Args),
+    /// Write the manual pages into a folder
+    Man(man::Args),
     /// Prove it on your own database: kill, stop and cut off workers, and check every promise
     Torture(torture::Args),
     /// A worker that is going to be killed; started by `torture`
@@ -147,6 +149,7 @@ pub async fn dispatch(app: &mut App, command: Command) -> anyhow::Result<Exit> {
         Command::Migrate(args) => migrate::run(app, args).await,
         Command::Sql(args) => sql::run(app, args).await,
         Command::Completions(args) => completions::run(args, &mut Cli::command()),
+        Command::Man(args) => man::run(args, Cli::command()),
         Command::Guard => Ok(crate::child::guard()),
         Command::Torture(args) => torture::run(app, args).await,
         // Has a runtime of its own, and so never comes here.

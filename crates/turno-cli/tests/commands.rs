@@ -352,6 +352,26 @@ fn sql_prints_every_operation() {
 }
 
 #[test]
+fn man_writes_a_page_for_every_command_but_the_hidden() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("man");
+    let mut command = bare();
+    command.arg("man").arg(&pages);
+    assert_eq!(finish(command, b"").status, Some(0));
+    let page = |name: &str| std::fs::read_to_string(pages.join(name)).unwrap_or_default();
+    assert!(page("turno.1").contains("Exit status") && page("turno-job-list.1").contains(".SH OPTIONS"));
+    assert!(page("turno-work.1").contains("TURNO_JOB_ID"));
+    assert!(
+        std::fs::read_dir(&pages).unwrap().all(|file| !file.unwrap().path().to_string_lossy().contains("__"))
+    );
+    let mut command = bare();
+    command.arg("man").arg(pages.join("turno.1"));
+    let answer = finish(command, b"");
+    assert_eq!(answer.status, Some(74), "{answer:?}");
+    assert!(answer.error_line().contains("turno.1"), "{answer:?}");
+}
+
+#[test]
 fn help_and_completions_need_no_database() {
     for (args, expected) in [
         (&["--help"][..], "Exit status:"),

@@ -7,6 +7,7 @@ mod follow;
 pub mod held;
 pub mod job;
 pub mod maintain;
+pub mod man;
 pub mod migrate;
 pub mod queue;
 pub mod refused;
