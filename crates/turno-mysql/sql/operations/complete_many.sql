@@ -24,7 +24,7 @@ BEGIN
         CALL turno.undo_work(v_own);
         RESIGNAL;
     END;
-    CALL turno.settle_check(p_settles);
+    CALL turno.settle_check(p_settles, FALSE);
     CALL turno.begin_work(v_own);
     IF v_own THEN
         CALL turno.complete_all(p_settles, v_now, v_all);
@@ -32,8 +32,12 @@ BEGIN
     IF v_all THEN
         CALL turno.end_work(v_own);
         SELECT r.place, r.job AS job_id, 'done' AS status, 'succeeded' AS state, NULL AS run_at, NULL AS reason
-        FROM JSON_TABLE(p_settles, '$[*]' COLUMNS (place FOR ORDINALITY, job BIGINT PATH '$.job')) r ORDER BY r.place;
+        FROM JSON_TABLE(p_settles, '$[*]' COLUMNS (place FOR ORDINALITY, job BIGINT PATH '$.job')) r;
     ELSE
+        IF v_own THEN
+            CALL turno.undo_work(v_own);
+            CALL turno.begin_work(v_own);
+        END IF;
         CALL turno.settle_rows('complete', p_settles, p_worker, v_answers);
         CALL turno.end_work(v_own);
         CALL turno.settle_answers(v_answers);

@@ -22,7 +22,7 @@ BEGIN
         CALL turno.undo_work(v_own);
         RESIGNAL;
     END;
-    CALL turno.settle_check(p_settles);
+    CALL turno.settle_check(p_settles, TRUE);
     CALL turno.begin_work(v_own);
     CALL turno.settle_rows('fail', p_settles, p_worker, v_answers);
     CALL turno.end_work(v_own);

@@ -18,7 +18,8 @@
 -- default character set is utf8mb4 with utf8mb4_bin, which its routines take for their parameters.
 --
 -- Every number that a claim or a settle computes with is bounded by a CHECK, so that no content of a row can make a statement
--- that touches other rows fail (rule C6).
+-- that touches other rows fail (rule C6). They are computed again with each change of a row, so the dear ones, on names, are asked
+-- of waiting jobs only: the name of a running one was checked before.
 
 CREATE TABLE IF NOT EXISTS turno.queue (
     queue               VARBINARY(200) NOT NULL,
@@ -86,8 +87,8 @@ CREATE TABLE IF NOT EXISTS turno.job (
     CONSTRAINT job_running CHECK ((state = 'running') = (token IS NOT NULL) AND (state = 'running') = (lease_until IS NOT NULL)
         AND (state = 'running') = (claimed_at IS NOT NULL) AND (state = 'running') = (run_until IS NOT NULL)),
     CONSTRAINT job_rank CHECK (state = 'scheduled' OR `rank` IS NOT NULL),
-    CONSTRAINT job_queue CHECK (LENGTH(queue) >= 1 AND HEX(queue) NOT REGEXP '^(..)*(0.|1.|7F)'),
-    CONSTRAINT job_kind CHECK (LENGTH(kind) >= 1 AND HEX(kind) NOT REGEXP '^(..)*(0.|1.|7F)'),
+    CONSTRAINT job_queue CHECK (LENGTH(queue) >= 1 AND (token IS NOT NULL OR HEX(queue) NOT REGEXP '^(..)*(0.|1.|7F)')),
+    CONSTRAINT job_kind CHECK (LENGTH(kind) >= 1 AND (token IS NOT NULL OR HEX(kind) NOT REGEXP '^(..)*(0.|1.|7F)')),
     CONSTRAINT job_unique_key CHECK (LENGTH(unique_key) >= 1),
     CONSTRAINT job_priority CHECK (priority BETWEEN -1000 AND 1000),
     CONSTRAINT job_max_attempts CHECK (max_attempts BETWEEN 1 AND 1000000),
