@@ -95,9 +95,15 @@ impl MysqlBackend {
         Call { sql: self.text(sql).into_owned(), params }
     }
 
+    /// A call that never waits for rows or keys that others hold.
+    async fn call_now(&self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>> {
+        self.schema_checked.get_or_try_init(|| self.check_schema()).await?;
+        self.caller.call(self.call_of(sql, params), false).await
+    }
+
     async fn call(&self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>> {
         self.schema_checked.get_or_try_init(|| self.check_schema()).await?;
-        self.caller.call(self.call_of(sql, params)).await
+        self.caller.call(self.call_of(sql, params), true).await
     }
 
     async fn call_one(&self, sql: &str, params: Vec<Value>) -> Result<Row> {
@@ -106,7 +112,7 @@ impl MysqlBackend {
     }
 
     async fn check_schema(&self) -> Result<()> {
-        let rows = self.caller.call(self.call_of("CALL turno.schema_version()", Vec::new())).await?;
+        let rows = self.caller.call(self.call_of("CALL turno.schema_version()", Vec::new()), false).await?;
         let row = rows
             .first()
             .ok_or_else(|| Error::new(ErrorKind::VersionMismatch, "the schema has no version"))?;
@@ -189,7 +195,7 @@ impl Backend for MysqlBackend {
             request.start.into(),
             from_ranks,
         ];
-        let rows = self.call("CALL turno.claim(?, ?, ?, ?, ?, ?, ?)", params).await?;
+        let rows = self.call_now("CALL turno.claim(?, ?, ?, ?, ?, ?, ?)", params).await?;
         let mut claimed = Claimed::default();
         for row in &rows {
             claimed.next_due_in = rows::get::<Option<i64>>(row, "next_due_in_ms")?.map(rows::millis);
@@ -201,7 +207,7 @@ impl Backend for MysqlBackend {
     }
 
     async fn held(&self, token: Token) -> Result<Vec<ClaimedJob>> {
-        let rows = self.call("CALL turno.held(?)", vec![token.as_uuid().to_string().into()]).await?;
+        let rows = self.call_now("CALL turno.held(?)", vec![token.as_uuid().to_string().into()]).await?;
         rows.iter().map(rows::claimed_job).collect()
     }
 
@@ -212,8 +218,9 @@ impl Backend for MysqlBackend {
             let batch = proofs.json(|i, object| {
                 object.insert("started".into(), json!(beats[i].started));
             })?;
-            let rows =
-                self.call("CALL turno.heartbeat(?, ?)", vec![batch.into(), whole_ms(lease).into()]).await?;
+            let rows = self
+                .call_now("CALL turno.heartbeat(?, ?)", vec![batch.into(), whole_ms(lease).into()])
+                .await?;
             answers.extend(proofs.answers(&rows, rows::place, rows::heartbeat)?);
         }
         Ok(answers)
@@ -290,7 +297,7 @@ impl Backend for MysqlBackend {
     }
 
     async fn reap(&self, limit: u32, grace: Duration) -> Result<Reaped> {
-        let rows = self.call("CALL turno.reap(?, ?)", vec![limit.into(), whole_ms(grace).into()]).await?;
+        let rows = self.call_now("CALL turno.reap(?, ?)", vec![limit.into(), whole_ms(grace).into()]).await?;
         let mut reaped = Reaped::default();
         for row in &rows {
             match rows::get::<Option<i64>>(row, "job_id")? {

@@ -88,9 +88,15 @@ impl SqlServerBackend {
         Call { sql: self.text(sql).into_owned(), params }
     }
 
+    /// A call that never waits for rows or keys that others hold.
+    async fn call_now(&self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>> {
+        self.schema_checked.get_or_try_init(|| self.check_schema()).await?;
+        self.caller.call(self.call_of(sql, params), false).await
+    }
+
     async fn call(&self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>> {
         self.schema_checked.get_or_try_init(|| self.check_schema()).await?;
-        self.caller.call(self.call_of(sql, params)).await
+        self.caller.call(self.call_of(sql, params), true).await
     }
 
     async fn call_one(&self, sql: &str, params: Vec<Value>) -> Result<Row> {
@@ -99,7 +105,7 @@ impl SqlServerBackend {
     }
 
     async fn check_schema(&self) -> Result<()> {
-        let rows = self.caller.call(self.call_of("EXEC turno.schema_version", Vec::new())).await?;
+        let rows = self.caller.call(self.call_of("EXEC turno.schema_version", Vec::new()), false).await?;
         let row = rows
             .first()
             .ok_or_else(|| Error::new(ErrorKind::VersionMismatch, "the schema has no version"))?;
@@ -180,7 +186,7 @@ impl Backend for SqlServerBackend {
             request.start.into(),
             from_ranks,
         ];
-        let rows = self.call("EXEC turno.claim @P1, @P2, @P3, @P4, @P5, @P6, @P7", params).await?;
+        let rows = self.call_now("EXEC turno.claim @P1, @P2, @P3, @P4, @P5, @P6, @P7", params).await?;
         let mut claimed = Claimed::default();
         for row in &rows {
             claimed.next_due_in = rows::get::<Option<i64>>(row, "next_due_in_ms")?.map(rows::millis);
@@ -192,7 +198,7 @@ impl Backend for SqlServerBackend {
     }
 
     async fn held(&self, token: Token) -> Result<Vec<ClaimedJob>> {
-        let rows = self.call("EXEC turno.held @P1", vec![token.as_uuid().into()]).await?;
+        let rows = self.call_now("EXEC turno.held @P1", vec![token.as_uuid().into()]).await?;
         rows.iter().map(rows::claimed_job).collect()
     }
 
@@ -204,7 +210,7 @@ impl Backend for SqlServerBackend {
                 object.insert("started".into(), json!(beats[i].started));
             })?;
             let rows = self
-                .call("EXEC turno.heartbeat @P1, @P2", vec![batch.into(), whole_ms(lease).into()])
+                .call_now("EXEC turno.heartbeat @P1, @P2", vec![batch.into(), whole_ms(lease).into()])
                 .await?;
             answers.extend(proofs.answers(&rows, rows::place, rows::heartbeat)?);
         }
@@ -282,7 +288,8 @@ impl Backend for SqlServerBackend {
     }
 
     async fn reap(&self, limit: u32, grace: Duration) -> Result<Reaped> {
-        let rows = self.call("EXEC turno.reap @P1, @P2", vec![limit.into(), whole_ms(grace).into()]).await?;
+        let rows =
+            self.call_now("EXEC turno.reap @P1, @P2", vec![limit.into(), whole_ms(grace).into()]).await?;
         let mut reaped = Reaped::default();
         for row in &rows {
             match rows::get::<Option<i64>>(row, "job_id")? {

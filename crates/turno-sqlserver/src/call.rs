@@ -105,6 +105,8 @@ struct Shared {
     options: SqlServerOptions,
     idle: Mutex<Vec<(Connection, Instant)>>,
     places: Semaphore,
+    /// Places for patient calls.
+    patient: Semaphore,
     /// Calls that were made again, for the metrics.
     retries: AtomicU64,
 }
@@ -151,6 +153,7 @@ impl Caller {
             options,
             idle: Mutex::new(Vec::new()),
             places: Semaphore::new(POOL_SIZE),
+            patient: Semaphore::new(POOL_SIZE - 1),
             retries: AtomicU64::new(0),
         };
         Ok(Caller { shared: Arc::new(shared), driver: Driver::start()? })
@@ -168,15 +171,22 @@ impl Caller {
     }
 
     /// Calls once, or again if the server rolled it back.
-    pub(crate) async fn call(&self, call: Call) -> Result<Vec<Row>> {
-        let mut all = self.call_together(vec![call]).await?;
-        Ok(all.pop().unwrap_or_default())
+    ///
+    /// A patient call may wait for other people's transactions (a key that somebody is enqueueing, a row that somebody
+    /// holds), so one connection is always left for the others: a heartbeat must not stand behind it.
+    pub(crate) async fn call(&self, call: Call, patient: bool) -> Result<Vec<Row>> {
+        let shared = self.shared.clone();
+        self.on_own_thread(async move {
+            let mut all = shared.call_together(&[call], patient).await?;
+            Ok(all.pop().unwrap_or_default())
+        })
+        .await
     }
 
-    /// Calls in one transaction, all or none, if there is more than one.
+    /// Calls in one transaction, all or none, if there is more than one. Patient.
     pub(crate) async fn call_together(&self, calls: Vec<Call>) -> Result<Vec<Vec<Row>>> {
         let shared = self.shared.clone();
-        self.on_own_thread(async move { shared.call_together(&calls).await }).await
+        self.on_own_thread(async move { shared.call_together(&calls, true).await }).await
     }
 
     pub(crate) fn repeated(&self) -> u64 {
@@ -237,9 +247,13 @@ impl Shared {
         }
     }
 
-    async fn call_together(&self, calls: &[Call]) -> Result<Vec<Vec<Row>>> {
+    async fn call_together(&self, calls: &[Call], patient: bool) -> Result<Vec<Vec<Row>>> {
         let begun = Instant::now();
         let mut attempt = 0;
+        let _turn = match patient {
+            true => Some(self.patient.acquire().await.expect("the places are never closed")),
+            false => None,
+        };
         let _place = self.places.acquire().await.expect("the places are never closed");
         loop {
             let mut connection = self.connection().await?;

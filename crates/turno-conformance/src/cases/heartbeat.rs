@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use turno_contract::{
-    Beat, CancelAnswer, ErrorKind, HeartbeatAnswer, JobId, Proof, Retry, SettledStatus, State, Verb, limits,
+    Beat, CancelAnswer, Completion, ErrorKind, HeartbeatAnswer, JobId, Proof, Retry, SettledStatus, State,
+    Verb, limits,
 };
 
 use crate::Kit;
@@ -27,7 +28,10 @@ super::cases! {
         an_expired_lease_that_nobody_reaped_is_renewed,
         the_verdict_at_the_deadline_is_accepted,
     ],
-    RowLocks: [a_lease_that_somebody_holds_is_busy_and_delays_no_other],
+    RowLocks: [
+        a_lease_that_somebody_holds_is_busy_and_delays_no_other,
+        a_heartbeat_does_not_stand_behind_settles_that_wait,
+    ],
 }
 
 /// Rules H1, T1.
@@ -254,4 +258,34 @@ async fn a_lease_that_somebody_holds_is_busy_and_delays_no_other(kit: Kit) {
     assert_eq!(kit.job(jobs[1].proof.job).await.lease_until, before);
     transaction.rollback().await.unwrap();
     assert!(kit.is_held(jobs[1].proof).await);
+}
+
+/// Rule H2, for the connections of one process: settles that wait for held rows leave one to the heartbeat.
+async fn a_heartbeat_does_not_stand_behind_settles_that_wait(kit: Kit) {
+    kit.enqueue_n(4).await;
+    let jobs = kit.claim_n(4).await;
+    let mut transactions = Vec::new();
+    let mut settles = Vec::new();
+    for job in &jobs[..3] {
+        let mut transaction = kit.begin().await;
+        transaction.lock(job.proof.job).await.unwrap();
+        transactions.push(transaction);
+        let (backend, proof) = (kit.backend_shared(), job.proof);
+        settles.push(tokio::spawn(async move {
+            backend.complete("w", &[Completion { proof, result: None }]).await
+        }));
+    }
+    let beat = [Beat { proof: jobs[3].proof, started: true }];
+    // More than once: the settles may still be on their way.
+    for _ in 0..50 {
+        let answers = within("a heartbeat", kit.backend().heartbeat(&beat, LEASE)).await.unwrap();
+        assert!(matches!(answers[0], HeartbeatAnswer::Held { .. }), "{answers:?}");
+    }
+    assert!(settles.iter().all(|settle| !settle.is_finished()), "nobody held the rows");
+    for transaction in transactions {
+        transaction.rollback().await.unwrap();
+    }
+    for settle in settles {
+        assert_done(&settle.await.unwrap().unwrap()[0], State::Succeeded);
+    }
 }
