@@ -47,6 +47,11 @@ pub trait Rig: Send + Sync + 'static {
     /// a row held while other rows move are reported as not applicable.
     fn row_locks(&self) -> bool;
 
+    /// What is told about those cases then.
+    fn why_no_row_locks(&self) -> &'static str {
+        "not applicable: one writer"
+    }
+
     /// Whether operations are routines that a caller's transaction could call; if not, cases about calling them there
     /// are reported as not applicable.
     fn routines(&self) -> bool {

@@ -12,7 +12,7 @@ use crate::plan::{Step, Target, Timed};
 use crate::protocol::{Place, Told};
 use crate::proxy::{Proxy, Strike, Weather};
 use crate::run::{EVERYBODY, Run};
-use crate::server::OwnServer;
+use crate::server::{OwnServer, restart_with};
 use crate::slot::{Life, Slot, Standing, end};
 
 /// How long a step waits for the place or the call that it is to strike.
@@ -24,6 +24,7 @@ pub(crate) struct Field {
     pub(crate) slots: Vec<Arc<Slot>>,
     pub(crate) producers: Option<Proxy>,
     pub(crate) server: Option<OwnServer>,
+    pub(crate) restarting: tokio::sync::Mutex<()>,
     pub(crate) holding_row: tokio::sync::Mutex<()>,
 }
 
@@ -216,14 +217,19 @@ impl Field {
     }
 
     async fn restart(&self, down_ms: u64) -> bool {
-        let Some(server) = &self.server else { return false };
-        let run = &self.run;
-        run.excuse(
-            EVERYBODY,
-            run.options.lease,
-            Some(Duration::from_millis(down_ms) + run.options.lease * 2),
-        );
-        match server.restart(Duration::from_millis(down_ms)).await {
+        // Each after the other: a node that is not back yet cannot be killed.
+        let _restarting = self.restarting.lock().await;
+        let (run, down) = (&self.run, Duration::from_millis(down_ms));
+        if run.is_calm() {
+            return false;
+        }
+        run.excuse(EVERYBODY, run.options.lease, Some(down + run.options.lease * 2));
+        let restarted = match (&self.server, &run.options.restart_with) {
+            (Some(server), _) => server.restart(down).await,
+            (None, Some(command)) => restart_with(command, down).await,
+            (None, None) => return false,
+        };
+        match restarted {
             Ok(()) => {
                 run.excuse(EVERYBODY, run.options.lease, Some(run.options.lease * 3));
                 true

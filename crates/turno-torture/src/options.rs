@@ -84,6 +84,10 @@ impl FromStr for Fault {
 pub struct Options {
     /// The database, or `None` with `own_server`.
     pub url: Option<String>,
+    /// Further nodes of the same database: workers are spread over `url` and these.
+    pub nodes: Vec<String>,
+    /// A command of the user's that kills the server, or one of its nodes, and starts it again.
+    pub restart_with: Option<String>,
     /// How long faults are injected.
     pub seconds: u64,
     /// How many worker processes.
@@ -109,6 +113,8 @@ impl Options {
     pub fn new(program: PathBuf, seed: u64) -> Self {
         Options {
             url: None,
+            nodes: Vec::new(),
+            restart_with: None,
             seconds: 60,
             workers: 8,
             seed,
@@ -136,6 +142,9 @@ impl Options {
         match (&self.url, self.own_server) {
             (None, None) => Err(Error::invalid("no database: give its URL, or --own-server")),
             (Some(_), Some(_)) => Err(Error::invalid("--own-server starts a server; give no other database")),
+            (None, Some(_)) if !self.nodes.is_empty() || self.restart_with.is_some() => {
+                Err(Error::invalid("--own-server is one server, and restarts it itself"))
+            }
             _ => Ok(()),
         }
     }
@@ -148,8 +157,12 @@ impl Options {
             (Some(url), None) => format!("--db '{}'", turno::redact(url)),
             (None, None) => String::new(),
         };
+        let nodes: String =
+            self.nodes.iter().map(|node| format!(" --node '{}'", turno::redact(node))).collect();
+        let restart =
+            self.restart_with.as_ref().map(|with| format!(" --restart-with '{with}'")).unwrap_or_default();
         format!(
-            "turno torture {database} --seed {} --seconds {} --workers {} --lease {}ms --faults {}",
+            "turno torture {database}{nodes}{restart} --seed {} --seconds {} --workers {} --lease {}ms --faults {}",
             self.seed,
             self.seconds,
             self.workers,
@@ -174,8 +187,11 @@ impl Options {
                 Some("the proxy cannot read the protocol of SQL Server yet")
             }
             Fault::Restart if sqlite => Some("SQLite has no server"),
-            Fault::Restart if self.own_server.is_none() => {
-                Some("only a server that torture itself started (--own-server) is killed")
+            Fault::Restart if self.own_server.is_none() && self.restart_with.is_none() => Some(
+                "only a server that torture itself started (--own-server) is killed, or by --restart-with",
+            ),
+            Fault::Terminate if !self.nodes.is_empty() => {
+                Some("sessions have numbers of their own on each node")
             }
             Fault::Clock if sqlite => Some("the clock of SQLite is the clock of the process"),
             Fault::Clock if crate::process::faketime().is_none() => {

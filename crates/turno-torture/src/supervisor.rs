@@ -171,10 +171,11 @@ async fn lay_out(
     faults: &[Fault],
 ) -> Result<Arc<Field>> {
     let proxied = crate::engine::protocol(url).is_some();
+    let nodes: Vec<&str> = std::iter::once(url).chain(run.options.nodes.iter().map(String::as_str)).collect();
     let mut slots = Vec::new();
     for index in 0..run.options.workers {
         let proxy = match proxied {
-            true => Some(Proxy::start(url, &Slot::application(run, index)).await?),
+            true => Some(Proxy::start(nodes[index % nodes.len()], &Slot::application(run, index)).await?),
             false => None,
         };
         // One wrong clock among right ones.
@@ -185,8 +186,8 @@ async fn lay_out(
         true => Some(Proxy::start(url, &format!("{}-producers", run.queue)).await?),
         false => None,
     };
-    let holding_row = tokio::sync::Mutex::default();
-    Ok(Arc::new(Field { run: Arc::clone(run), slots, producers, server, holding_row }))
+    let (restarting, holding_row) = Default::default();
+    Ok(Arc::new(Field { run: Arc::clone(run), slots, producers, server, restarting, holding_row }))
 }
 
 async fn start_workload(run: &Arc<Run>, field: &Field, url: &str, tasks: &mut JoinSet<()>) -> Result<()> {

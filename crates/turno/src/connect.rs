@@ -97,6 +97,15 @@ fn is_scheme(text: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// An application asks for the feature here and not of each backend: without the forwarding this does not compile.
+    #[test]
+    fn the_feature_sqlx_reaches_both_backends() {
+        let _ = turno_postgres::PostgresBackend::enqueue_in_sqlx;
+        let _ = turno_postgres::PostgresBackend::complete_in_sqlx;
+        let _ = turno_mysql::MysqlBackend::enqueue_in_sqlx;
+        let _ = turno_mysql::MysqlBackend::complete_in_sqlx;
+    }
+
     #[tokio::test]
     async fn an_unknown_scheme_is_refused_by_name() {
         let error = connect("redis://user:secret@host/1").await.err().unwrap();

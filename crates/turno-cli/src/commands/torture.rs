@@ -19,7 +19,7 @@ that you can spare: the load is real, and the jobs of a run that found
 something stay in it.
 
 Faults: kill, pause (SIGSTOP past the lease), drop-reply (the answer is lost
-after the commit), cut (round trip n), restart (needs --own-server),
+after the commit), cut (round trip n), restart (--own-server, --restart-with),
 terminate (sessions ended, no connection left), clock (one worker an hour
 ahead; needs libfaketime), slow (delays, a black hole), hold (transactions
 left open). What a database cannot have done to it is reported as not run.
@@ -32,7 +32,9 @@ the command that repeats the run are printed.
 
 Examples:
   turno torture --db postgres://app@db/scratch --seconds 60 --seed 7
-  turno torture --own-server=mariadb";
+  turno torture --own-server=mariadb
+  turno torture --db mariadb://root@a/ --node mariadb://root@b/ \\
+    --restart-with 'scripts/galera-private bounce /tmp/galera 3'";
 
 /// Options of `turno torture`.
 #[derive(Debug, clap::Args)]
@@ -63,6 +65,12 @@ pub struct Args {
         value_parser = engine
     )]
     own_server: Option<Engine>,
+    /// Another node of the same database; workers are spread over all of them
+    #[arg(long = "node", value_name = "URL")]
+    nodes: Vec<String>,
+    /// A command that kills the server or a node and starts it again, away for $TURNO_DOWN_MS ms
+    #[arg(long, value_name = "COMMAND")]
+    restart_with: Option<String>,
     /// Leave the jobs in the database even if nothing was found
     #[arg(long)]
     keep: bool,
@@ -92,6 +100,8 @@ pub async fn run(app: &mut App, args: Args) -> anyhow::Result<Exit> {
     options.workers = args.workers;
     options.lease = args.lease;
     options.own_server = args.own_server;
+    options.nodes = args.nodes;
+    options.restart_with = args.restart_with;
     options.keep = args.keep;
     if !args.faults.is_empty() {
         options.faults = args.faults;

@@ -55,7 +55,7 @@ impl Needs {
     /// Why a case with this need cannot run on this rig; `None` if it can.
     pub fn not_applicable(self, rig: &dyn Rig) -> Option<&'static str> {
         match self {
-            Needs::RowLocks | Needs::RowLocksAlone if !rig.row_locks() => Some("not applicable: one writer"),
+            Needs::RowLocks | Needs::RowLocksAlone if !rig.row_locks() => Some(rig.why_no_row_locks()),
             Needs::Routines if !rig.routines() => Some("not applicable: no routines to call"),
             _ => None,
         }

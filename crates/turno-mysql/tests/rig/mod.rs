@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each test binary uses another part")]
 
+mod spread;
+
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -58,9 +61,19 @@ pub struct MysqlRig {
     schema: String,
     backend: Arc<MysqlBackend>,
     owner: Mutex<Conn>,
+    /// Several nodes, each with locks of its own.
+    several: bool,
 }
 
 impl MysqlRig {
+    /// On a cluster: each connection goes to the next node.
+    pub async fn on_nodes(urls: &[String]) -> Self {
+        let servers: Vec<SocketAddr> = urls.iter().map(|url| address(url)).collect();
+        let mut rig = MysqlRig::on(&format!("mariadb://root@{}/", spread::spread(servers))).await;
+        rig.several = true;
+        rig
+    }
+
     pub async fn on(server_url: &str) -> Self {
         let schema = new_schema();
         let url = format!("{server_url}?turno_schema={schema}");
@@ -71,7 +84,13 @@ impl MysqlRig {
         let isolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
         owner.query_drop(isolation).await.expect("a level");
         let owner = Mutex::new(owner);
-        MysqlRig { server_url: server_url.to_owned(), schema, backend: Arc::new(backend), owner }
+        MysqlRig {
+            server_url: server_url.to_owned(),
+            schema,
+            backend: Arc::new(backend),
+            owner,
+            several: false,
+        }
     }
 
     pub fn mysql(&self) -> &MysqlBackend {
@@ -99,6 +118,12 @@ impl MysqlRig {
         result.drop_result().await?;
         Ok(touched)
     }
+}
+
+/// The address in a URL of one of our own nodes.
+fn address(url: &str) -> SocketAddr {
+    let rest = url.split_once('@').map_or(url, |(_, rest)| rest);
+    rest.trim_end_matches('/').parse().expect("mariadb://root@ADDRESS:PORT/")
 }
 
 /// Words that are names of columns elsewhere and reserved here.
@@ -186,7 +211,11 @@ impl Rig for MysqlRig {
     }
 
     fn row_locks(&self) -> bool {
-        true
+        !self.several
+    }
+
+    fn why_no_row_locks(&self) -> &'static str {
+        "not applicable: a transaction of one node locks no row on another"
     }
 
     fn routines(&self) -> bool {

@@ -18,6 +18,8 @@ use crate::engine;
 
 /// How long a start may take, with all that a recovery needs.
 const START_WITHIN: Duration = Duration::from_secs(60);
+/// How long a command of the user's may take to bring a server back.
+const COMMAND_WITHIN: Duration = Duration::from_secs(120);
 /// How many ports are tried.
 const PORTS_TRIED: u32 = 10;
 const LOG: &str = "server.log";
@@ -65,6 +67,19 @@ async fn finish(what: &str, mut command: Command) -> Result<()> {
     let (said, complained) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     Err(failed(what, format!("{} {}", said.trim(), complained.trim())))
+}
+
+/// Runs the user's command, which kills a server and starts it again; `TURNO_DOWN_MS` says how long it shall be away.
+pub(crate) async fn restart_with(command: &str, down: Duration) -> Result<()> {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).env("TURNO_DOWN_MS", down.as_millis().to_string());
+    shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    let status = tokio::time::timeout(COMMAND_WITHIN, shell.status()).await;
+    match status.map_err(|_| failed("the command took longer than", format!("{COMMAND_WITHIN:?}")))? {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(failed("the command", status)),
+        Err(error) => Err(failed("the command", error)),
+    }
 }
 
 impl Programs {
