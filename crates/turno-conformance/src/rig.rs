@@ -24,7 +24,8 @@ pub trait Rig: Send + Sync + 'static {
     }
 
     /// Moves every timestamp of this queue's rows in `job`, `finished_job`, `attempt` and `refused` into the past, and
-    /// `rank` with them (by as many microseconds, where it is not NULL). This is how time passes in the cases.
+    /// `rank` with them (by as many microseconds, where it is not NULL). So do the schedules of this queue, and when their instants
+    /// were fired, but not these instants. This is how time passes in the cases.
     async fn age(&self, queue: &str, by: Duration);
 
     /// Moves the installation's memory of its reapers (when somebody reaped last, until when the reaper holds back)

@@ -7,9 +7,10 @@ use tokio::sync::watch;
 
 use crate::settle::Refused;
 use crate::{
-    AttemptRecord, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, Engine, Enqueued,
-    Failure, Finding, HeartbeatAnswer, JobFilter, JobId, JobRecord, MigrateReport, NewJob, Pruned,
-    QueueSettings, QueueStats, Reaped, RefusedRecord, Release, Result, SettingsChange, Settled, Token,
+    AttemptRecord, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, DueSchedules, Engine,
+    Enqueued, Failure, Finding, Fired, Firing, HeartbeatAnswer, JobFilter, JobId, JobRecord, MigrateReport,
+    NewJob, Pruned, PutAnswer, QueueSettings, QueueStats, Reaped, RefusedRecord, Release, Result, Schedule,
+    ScheduleRecord, SettingsChange, Settled, Token,
 };
 
 /// A shared backend of any engine.
@@ -98,6 +99,37 @@ pub trait Backend: Send + Sync + 'static {
 
     /// The defaults first, then every queue that has settings or jobs, by name.
     async fn queue_list(&self) -> Result<Vec<QueueSettings>>;
+
+    /// Creates or changes a schedule; the same again moves nothing. A new expression or zone counts from the database's now, and
+    /// is due at once, so that whoever ticks asks a calendar (rules K3, K7). The calendar is the caller's to ask first:
+    /// no engine can tell whether an expression is one. Errors: `InvalidArgument`.
+    async fn schedule_put(&self, schedule: &Schedule) -> Result<PutAnswer>;
+
+    /// A page of schedules by name: those behind this name, or the one of exactly this name.
+    async fn schedule_list(
+        &self,
+        name: Option<&str>,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<ScheduleRecord>>;
+
+    /// After it returns nothing of this schedule is fired. Errors: `NotFound` (rule K8).
+    async fn schedule_pause(&self, name: &str) -> Result<()>;
+
+    /// Ends a pause; nothing is fired for the time of the pause. Errors: `NotFound` (rule K8).
+    async fn schedule_resume(&self, name: &str) -> Result<()>;
+
+    /// Removes a schedule; its jobs stay. Errors: `NotFound`.
+    async fn schedule_remove(&self, name: &str) -> Result<()>;
+
+    /// Up to `limit` schedules that are due, longest first, and when the next one will be. It only looks, and without schedules it
+    /// costs a look at an empty index (rule K2).
+    async fn schedule_due(&self, limit: u32) -> Result<DueSchedules>;
+
+    /// Makes the instants jobs and moves the schedule on, in one transaction, if its revision is still the one that was seen and
+    /// nobody else holds it (rules K1, K2). Many may ask for the same: one of them does it.
+    /// Errors: `InvalidArgument` for instants that cannot be, or if the queue's settings refuse the job.
+    async fn schedule_fire(&self, firing: &Firing) -> Result<Fired>;
 
     /// Removes up to `limit` records whose time is over; call again while it removes any (rules P7, P8).
     async fn prune(&self, limit: u32) -> Result<Pruned>;

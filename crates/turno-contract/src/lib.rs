@@ -12,6 +12,7 @@ mod job;
 pub mod limits;
 mod operate;
 mod payload;
+mod schedule;
 pub mod schema_files;
 mod settle;
 mod traceparent;
@@ -26,5 +27,9 @@ pub use operate::{
     Pruned, QueueSettings, QueueStats, Reaped, RefusedRecord, SettingsChange,
 };
 pub use payload::{check_json, check_key, check_name};
+pub use schedule::{
+    DueSchedule, DueSchedules, Fired, Firing, Missed, PutAnswer, Schedule, ScheduleRecord,
+    check_schedule_name,
+};
 pub use settle::{Completion, Failure, Refused, Release, Retry, Settled, SettledStatus, cut_error};
 pub use traceparent::kept_traceparent;

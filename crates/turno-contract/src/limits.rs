@@ -62,3 +62,16 @@ pub const REFUSED_ROWS_PER_JOB_MAX: u32 = 100;
 pub const STATS_COUNT_CAP: u64 = 10_000;
 /// Most rows in one page of a listing.
 pub const PAGE_ROWS_MAX: u32 = 1000;
+
+/// Longest cron expression, in bytes.
+pub const SCHEDULE_CRON_BYTES_MAX: usize = 200;
+/// Longest name of a time zone, in bytes.
+pub const SCHEDULE_ZONE_BYTES_MAX: usize = 100;
+/// Largest payload of a schedule, in bytes of JSON text: less than a job's, since one fire may write it a hundred times.
+pub const SCHEDULE_PAYLOAD_BYTES_MAX: usize = 64 << 10;
+/// Most jobs of one schedule in one fire, and so the most missed instants that are made up for (rule K4).
+pub const SCHEDULE_RUNS_MAX: u32 = 100;
+/// How late an instant may be fired before the policy `skip` calls it missed.
+pub const SCHEDULE_SKIP_GRACE: Duration = Duration::from_secs(60);
+/// How long it is remembered which instant became which job (rule K5).
+pub const SCHEDULE_RUNS_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);

@@ -47,6 +47,8 @@ pub struct Pruned {
     pub jobs: u64,
     /// Rows of the ledger of refused results.
     pub refused: u64,
+    /// Records of which instant of a schedule became which job.
+    pub schedule_runs: u64,
 }
 
 /// How long a record is kept.

@@ -36,11 +36,11 @@ pub(crate) fn place(row: &Row) -> Result<usize> {
     Ok(usize::try_from(get::<i64>(row, "place")? - 1).unwrap_or(usize::MAX))
 }
 
-fn instant(row: &Row, column: &str) -> Result<OffsetDateTime> {
+pub(crate) fn instant(row: &Row, column: &str) -> Result<OffsetDateTime> {
     at(get(row, column)?)
 }
 
-fn optional_instant(row: &Row, column: &str) -> Result<Option<OffsetDateTime>> {
+pub(crate) fn optional_instant(row: &Row, column: &str) -> Result<Option<OffsetDateTime>> {
     get::<Option<i64>>(row, column)?.map(at).transpose()
 }
 
@@ -62,7 +62,7 @@ fn optional_word<T: FromStr<Err = Error>>(row: &Row, column: &str) -> Result<Opt
     get::<Option<String>>(row, column)?.map(|text| text.parse().map_err(unexpected)).transpose()
 }
 
-fn unexpected(error: Error) -> Error {
+pub(crate) fn unexpected(error: Error) -> Error {
     Error::new(ErrorKind::Internal, format!("the database answered with an unknown word: {error}"))
 }
 

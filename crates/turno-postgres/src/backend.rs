@@ -12,11 +12,11 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use turno_contract::schema_files::SchemaFiles;
 use turno_contract::{
-    AttemptRecord, Backend, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, Engine,
-    Enqueued, Error, ErrorKind, Failure, Finding, HeartbeatAnswer, JobFilter, JobId, JobRecord, Keep,
-    MigrateReport, NewJob, Proofs, Pruned, QueueSettings, QueueStats, Reaped, Refused, RefusedRecord,
-    Release, Result, Retry, SettingsChange, Settled, Token, check_jobs, check_json, check_name, cut_error,
-    limits, whole_ms,
+    AttemptRecord, Backend, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, DueSchedules,
+    Engine, Enqueued, Error, ErrorKind, Failure, Finding, Fired, Firing, HeartbeatAnswer, JobFilter, JobId,
+    JobRecord, Keep, MigrateReport, NewJob, Proofs, Pruned, PutAnswer, QueueSettings, QueueStats, Reaped,
+    Refused, RefusedRecord, Release, Result, Retry, Schedule, ScheduleRecord, SettingsChange, Settled, Token,
+    check_jobs, check_json, check_name, cut_error, limits, whole_ms,
 };
 use uuid::Uuid;
 
@@ -105,17 +105,17 @@ impl PostgresBackend {
     }
 
     /// A call that never waits for rows or keys that others hold.
-    async fn call_now(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
+    pub(crate) async fn call_now(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
         self.schema_checked.get_or_try_init(|| self.check_schema()).await?;
         self.caller.call(&self.text(sql), params, false).await
     }
 
-    async fn call(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
+    pub(crate) async fn call(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
         self.schema_checked.get_or_try_init(|| self.check_schema()).await?;
         self.caller.call(&self.text(sql), params, true).await
     }
 
-    async fn call_one(&self, sql: &str, params: &[Param<'_>]) -> Result<Row> {
+    pub(crate) async fn call_one(&self, sql: &str, params: &[Param<'_>]) -> Result<Row> {
         let mut rows = self.call(sql, params).await?;
         rows.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "the routine answered no row"))
     }
@@ -446,10 +446,43 @@ impl Backend for PostgresBackend {
         Ok(rows.iter().map(rows::queue_settings).collect())
     }
 
+    async fn schedule_put(&self, schedule: &Schedule) -> Result<PutAnswer> {
+        self.put_schedule(schedule).await
+    }
+
+    async fn schedule_list(
+        &self,
+        name: Option<&str>,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<ScheduleRecord>> {
+        self.list_schedules(name, after, limit).await
+    }
+
+    async fn schedule_pause(&self, name: &str) -> Result<()> {
+        self.change_schedule("SELECT turno.schedule_pause($1)", name).await
+    }
+
+    async fn schedule_resume(&self, name: &str) -> Result<()> {
+        self.change_schedule("SELECT turno.schedule_resume($1)", name).await
+    }
+
+    async fn schedule_remove(&self, name: &str) -> Result<()> {
+        self.change_schedule("SELECT turno.schedule_remove($1)", name).await
+    }
+
+    async fn schedule_due(&self, limit: u32) -> Result<DueSchedules> {
+        self.due_schedules(limit).await
+    }
+
+    async fn schedule_fire(&self, firing: &Firing) -> Result<Fired> {
+        self.fire_schedule(firing).await
+    }
+
     async fn prune(&self, limit: u32) -> Result<Pruned> {
         let row = self.call_one("SELECT * FROM turno.prune($1)", &[(&(limit as i32), Type::INT4)]).await?;
         let count = |column: &str| row.get::<_, i64>(column).max(0) as u64;
-        Ok(Pruned { jobs: count("jobs"), refused: count("refused") })
+        Ok(Pruned { jobs: count("jobs"), refused: count("refused"), schedule_runs: count("schedule_runs") })
     }
 
     async fn forget(&self, job: JobId) -> Result<()> {

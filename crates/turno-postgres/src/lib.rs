@@ -17,6 +17,7 @@ mod files;
 mod migrate;
 mod options;
 mod rows;
+mod schedules;
 mod session;
 #[cfg(feature = "sqlx")]
 mod sqlx;

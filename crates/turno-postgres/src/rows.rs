@@ -26,7 +26,7 @@ fn optional_word<T: std::str::FromStr<Err = Error>>(row: &Row, column: &str) -> 
     row.get::<_, Option<&str>>(column).map(|text| text.parse().map_err(unexpected)).transpose()
 }
 
-fn unexpected(error: Error) -> Error {
+pub(crate) fn unexpected(error: Error) -> Error {
     Error::new(ErrorKind::Internal, format!("the database answered with an unknown word: {error}"))
 }
 

@@ -7,17 +7,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::watch;
 use turno_contract::{
-    AttemptRecord, Backend, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, Engine,
-    Enqueued, Error, Failure, Finding, HeartbeatAnswer, JobFilter, JobId, JobRecord, MigrateReport, NewJob,
-    Pruned, QueueSettings, QueueStats, Reaped, Refused, RefusedRecord, Release, Result, SettingsChange,
-    Settled, Token, check_name, limits,
+    AttemptRecord, Backend, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, DueSchedules,
+    Engine, Enqueued, Error, Failure, Finding, Fired, Firing, HeartbeatAnswer, JobFilter, JobId, JobRecord,
+    MigrateReport, NewJob, Pruned, PutAnswer, QueueSettings, QueueStats, Reaped, Refused, RefusedRecord,
+    Release, Result, Schedule, ScheduleRecord, SettingsChange, Settled, Token, check_name,
+    check_schedule_name, limits,
 };
 
 use crate::bell::Bell;
 use crate::lanes::{Class, Lanes};
 use crate::operations::settle::{Settle, check_worker};
 use crate::operations::{
-    audit, claim, enqueue, heartbeat, listings, operate, prune, queues, reap, settle, stats,
+    audit, claim, enqueue, heartbeat, listings, operate, prune, queues, reap, schedules, settle, stats,
 };
 use crate::options::{self, Place, SqliteOptions};
 use crate::{migrate, statements};
@@ -224,6 +225,52 @@ impl Backend for SqliteBackend {
 
     async fn queue_list(&self) -> Result<Vec<QueueSettings>> {
         self.lanes.read(queues::queue_list).await
+    }
+
+    async fn schedule_put(&self, schedule: &Schedule) -> Result<PutAnswer> {
+        schedule.check()?;
+        let schedule = schedule.clone();
+        self.write(move |work| schedules::put(work, &schedule)).await
+    }
+
+    async fn schedule_list(
+        &self,
+        name: Option<&str>,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<ScheduleRecord>> {
+        check_limit(limit, limits::PAGE_ROWS_MAX)?;
+        let (name, after) = (name.map(str::to_owned), after.map(str::to_owned));
+        self.lanes.read(move |work| schedules::list(work, name.as_deref(), after.as_deref(), limit)).await
+    }
+
+    async fn schedule_pause(&self, name: &str) -> Result<()> {
+        check_schedule_name(name)?;
+        let name = name.to_owned();
+        self.write(move |work| schedules::pause(work, &name)).await
+    }
+
+    async fn schedule_resume(&self, name: &str) -> Result<()> {
+        check_schedule_name(name)?;
+        let name = name.to_owned();
+        self.write(move |work| schedules::resume(work, &name)).await
+    }
+
+    async fn schedule_remove(&self, name: &str) -> Result<()> {
+        check_schedule_name(name)?;
+        let name = name.to_owned();
+        self.write(move |work| schedules::remove(work, &name)).await
+    }
+
+    async fn schedule_due(&self, limit: u32) -> Result<DueSchedules> {
+        check_limit(limit, limits::MAINTENANCE_ROWS_MAX)?;
+        self.lanes.read(move |work| schedules::due(work, limit)).await
+    }
+
+    async fn schedule_fire(&self, firing: &Firing) -> Result<Fired> {
+        check_schedule_name(&firing.name)?;
+        let firing = firing.clone();
+        self.write(move |work| schedules::fire(work, &firing)).await
     }
 
     async fn prune(&self, limit: u32) -> Result<Pruned> {

@@ -78,6 +78,11 @@ impl<'r> Columns<'r> {
         Ok(Duration::from_millis(self.value::<i64>()?.max(0) as u64))
     }
 
+    /// A duration in milliseconds, or `None` for NULL.
+    pub(crate) fn millis_opt(&mut self) -> rusqlite::Result<Option<Duration>> {
+        Ok(self.value::<Option<i64>>()?.map(|ms| Duration::from_millis(ms.max(0) as u64)))
+    }
+
     /// A number that a CHECK keeps within 32 bits.
     pub(crate) fn small<T: TryFrom<i64> + Default>(&mut self) -> rusqlite::Result<T> {
         Ok(T::try_from(self.value()?).unwrap_or_default())
@@ -208,6 +213,11 @@ pub(crate) fn millis(ms: i64) -> Duration {
 pub(crate) fn instant(micros: i64) -> OffsetDateTime {
     let micros = micros.clamp(0, MICROS_MAX);
     OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1000).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+}
+
+/// An instant in microseconds since 1970.
+pub(crate) fn micros_of(instant: OffsetDateTime) -> i64 {
+    instant.unix_timestamp_nanos().div_euclid(1000).clamp(0, i128::from(MICROS_MAX)) as i64
 }
 
 /// An instant in microseconds since 1970, rounded up to a whole millisecond (rule T3).

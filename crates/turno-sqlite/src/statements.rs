@@ -15,7 +15,8 @@ macro_rules! files {
 /// One file per operation of the trait `Backend`.
 pub(crate) const OPERATIONS: &[(&str, &str)] = files!("operations":
     enqueue, claim, held, heartbeat, complete, fail, release, refused_record, reap, promote, cancel, retry, reprioritize,
-    pause, resume, queue_set, queue_list, prune, forget, stats, audit, job, jobs, attempts, refused, wait,
+    pause, resume, queue_set, queue_list, schedule_put, schedule_list, schedule_pause, schedule_resume, schedule_remove,
+    schedule_due, schedule_fire, prune, forget, stats, audit, job, jobs, attempts, refused, wait,
 );
 
 /// Statements that several operations share.

@@ -68,6 +68,7 @@ const INSTANTS: &[(&str, &[&str])] = &[
     ),
     ("turno_attempt", &["claimed_at", "started_at", "ended_at", "run_at"]),
     ("turno_refused", &["first_at", "last_at"]),
+    ("turno_schedule", &["done_until", "next_at", "paused_at", "last_at", "created_at", "updated_at"]),
 ];
 
 #[async_trait]
@@ -90,6 +91,9 @@ impl Rig for SqliteRig {
             let sql = format!("UPDATE {table} SET {} WHERE queue = ?2", moved.join(", "));
             transaction.execute(&sql, (by.as_micros() as i64, queue)).expect("aged rows");
         }
+        let sql = "UPDATE turno_schedule_run SET fired_at = fired_at - ?1
+                   WHERE schedule IN (SELECT name FROM turno_schedule WHERE queue = ?2)";
+        transaction.execute(sql, (by.as_micros() as i64, queue)).expect("aged records of instants");
         transaction.commit().expect("a commit");
     }
 

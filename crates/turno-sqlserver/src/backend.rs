@@ -10,11 +10,11 @@ use tiberius::Row;
 use tokio::sync::{OnceCell, watch};
 use turno_contract::schema_files::SchemaFiles;
 use turno_contract::{
-    AttemptRecord, Backend, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, Engine,
-    Enqueued, Error, ErrorKind, Failure, Finding, HeartbeatAnswer, JobFilter, JobId, JobRecord, Keep,
-    MigrateReport, NewJob, Proofs, Pruned, QueueSettings, QueueStats, Reaped, Refused, RefusedRecord,
-    Release, Result, Retry, SettingsChange, Settled, Token, check_jobs, check_json, check_name, cut_error,
-    json_list, limits, whole_ms,
+    AttemptRecord, Backend, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, DueSchedules,
+    Engine, Enqueued, Error, ErrorKind, Failure, Finding, Fired, Firing, HeartbeatAnswer, JobFilter, JobId,
+    JobRecord, Keep, MigrateReport, NewJob, Proofs, Pruned, PutAnswer, QueueSettings, QueueStats, Reaped,
+    Refused, RefusedRecord, Release, Result, Retry, Schedule, ScheduleRecord, SettingsChange, Settled, Token,
+    check_jobs, check_json, check_name, cut_error, json_list, limits, whole_ms,
 };
 
 use crate::batch::{enqueue_call, enqueue_calls};
@@ -73,7 +73,7 @@ impl SqlServerBackend {
         self.options.payload_bytes_max
     }
 
-    fn ring(&self) {
+    pub(crate) fn ring(&self) {
         self.doorbell.send_modify(|rings| *rings += 1);
     }
 
@@ -89,17 +89,17 @@ impl SqlServerBackend {
     }
 
     /// A call that never waits for rows or keys that others hold.
-    async fn call_now(&self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>> {
+    pub(crate) async fn call_now(&self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>> {
         self.schema_checked.get_or_try_init(|| self.check_schema()).await?;
         self.caller.call(self.call_of(sql, params), false).await
     }
 
-    async fn call(&self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>> {
+    pub(crate) async fn call(&self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>> {
         self.schema_checked.get_or_try_init(|| self.check_schema()).await?;
         self.caller.call(self.call_of(sql, params), true).await
     }
 
-    async fn call_one(&self, sql: &str, params: Vec<Value>) -> Result<Row> {
+    pub(crate) async fn call_one(&self, sql: &str, params: Vec<Value>) -> Result<Row> {
         let mut rows = self.call(sql, params).await?;
         rows.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "the routine answered no row"))
     }
@@ -382,6 +382,39 @@ impl Backend for SqlServerBackend {
 
     async fn queue_list(&self) -> Result<Vec<QueueSettings>> {
         self.call("EXEC turno.queue_list", Vec::new()).await?.iter().map(rows::queue_settings).collect()
+    }
+
+    async fn schedule_put(&self, schedule: &Schedule) -> Result<PutAnswer> {
+        self.put_schedule(schedule).await
+    }
+
+    async fn schedule_list(
+        &self,
+        name: Option<&str>,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<ScheduleRecord>> {
+        self.list_schedules(name, after, limit).await
+    }
+
+    async fn schedule_pause(&self, name: &str) -> Result<()> {
+        self.change_schedule("EXEC turno.schedule_pause @P1", name).await
+    }
+
+    async fn schedule_resume(&self, name: &str) -> Result<()> {
+        self.change_schedule("EXEC turno.schedule_resume @P1", name).await
+    }
+
+    async fn schedule_remove(&self, name: &str) -> Result<()> {
+        self.change_schedule("EXEC turno.schedule_remove @P1", name).await
+    }
+
+    async fn schedule_due(&self, limit: u32) -> Result<DueSchedules> {
+        self.due_schedules(limit).await
+    }
+
+    async fn schedule_fire(&self, firing: &Firing) -> Result<Fired> {
+        self.fire_schedule(firing).await
     }
 
     async fn prune(&self, limit: u32) -> Result<Pruned> {

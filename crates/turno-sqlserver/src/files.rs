@@ -20,7 +20,7 @@ pub(crate) const INTERNAL: &[File] = files!("internal":
     "claim_check" "claim_take" "claimed_jobs" "complete_all" "cut_error" "end_attempt" "enqueue_keyed" "enqueue_row" "enqueue_rows"
     "enqueue_single" "enqueue_unique" "finish" "forget_rows" "heartbeat_keep" "job_lock" "job_records" "join_check"
     "key_find" "key_lock" "ledger_add" "list_check" "next_due_in" "own_check" "promote_due" "prune_outcome" "queue_row"
-    "reap_expired" "reaper_hold" "retry_at" "retry_check" "retry_insert" "settle_check" "settle_many" "settle_miss"
+    "reap_expired" "reaper_hold" "retry_at" "retry_check" "retry_insert" "schedule_lock" "schedule_run_add" "settle_check" "settle_many" "settle_miss"
     "settle_row" "settle_single" "token_jobs");
 
 /// The operations.
@@ -28,7 +28,8 @@ pub(crate) const OPERATIONS: &[File] = files!("operations":
     "attempts" "audit" "cancel" "claim" "complete" "complete_many" "enqueue" "enqueue_many" "enqueue_many_prioritized"
     "enqueue_prioritized" "fail" "fail_many" "forget" "heartbeat" "held" "job" "jobs" "pause" "promote" "prune"
     "queue_list" "queue_set" "reap" "refused" "refused_record" "release" "release_many" "reprioritize" "rerank" "resume"
-    "retry" "schema_version" "stats" "wait");
+    "retry" "schedule_due" "schedule_fire" "schedule_list" "schedule_pause" "schedule_put" "schedule_remove" "schedule_resume"
+    "schema_version" "stats" "wait");
 
 /// Which role may call which operation.
 pub(crate) const GRANTS: &str = include_str!("../sql/grants.txt");

@@ -18,6 +18,7 @@ mod files;
 mod migrate;
 mod options;
 mod rows;
+mod schedules;
 mod transaction;
 
 pub use backend::SqlServerBackend;

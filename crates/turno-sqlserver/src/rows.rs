@@ -147,7 +147,7 @@ fn optional_word<T: FromStr<Err = Error>>(row: &Row, column: &str) -> Result<Opt
     get::<Option<String>>(row, column)?.map(|text| text.parse().map_err(unexpected)).transpose()
 }
 
-fn unexpected(error: Error) -> Error {
+pub(crate) fn unexpected(error: Error) -> Error {
     Error::new(ErrorKind::Internal, format!("the database answered with an unknown word: {error}"))
 }
 
@@ -242,7 +242,7 @@ pub(crate) fn cancel(row: &Row) -> Result<CancelAnswer> {
 
 pub(crate) fn pruned(row: &Row) -> Result<Pruned> {
     let count = |column: &str| Ok(get::<i64>(row, column)?.max(0) as u64);
-    Ok(Pruned { jobs: count("jobs")?, refused: count("refused")? })
+    Ok(Pruned { jobs: count("jobs")?, refused: count("refused")?, schedule_runs: count("schedule_runs")? })
 }
 
 pub(crate) fn queue_settings(row: &Row) -> Result<QueueSettings> {

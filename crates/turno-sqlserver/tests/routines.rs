@@ -123,7 +123,7 @@ fn every_operation_asks_about_the_callers_transaction_before_it_touches_a_row() 
     let all = routines(&["internal", "operations"]);
     let shared = regex(r"\bEXEC turno\.(enqueue_single|enqueue_rows|settle_single|settle_many)\b");
     let touches = regex(
-        r"\b(FROM|UPDATE|INTO|JOIN) turno\.(unfinished_job|finished_job|queue|attempt|enqueue_key|refused_result)\b",
+        r"\b(FROM|UPDATE|INTO|JOIN) turno\.(unfinished_job|finished_job|queue|attempt|enqueue_key|refused_result|schedule|schedule_run)\b",
     );
     for name in routines(&["operations"]).keys().filter(|name| *name != "wait") {
         let own = ["claim", "reap", "promote", "prune", "rerank"].contains(&name.as_str());
@@ -174,6 +174,7 @@ fn a_filtered_index_is_asked_for_with_its_filter() {
         ("job_token", "state = 'running'"),
         ("job_unique", "unique_key IS NOT NULL"),
         ("finished_job_trouble", "outcome IN ('dead', 'cancelled')"),
+        ("schedule_due", "paused_at IS NULL"),
     ];
     for (name, routine) in routines(&["internal", "operations"]) {
         for (index, filter) in filters {

@@ -32,6 +32,7 @@ mod refused_record;
 mod release;
 mod reprioritize;
 mod retry;
+mod schedule;
 mod stats;
 mod wait;
 
@@ -130,6 +131,7 @@ pub fn all() -> Vec<Case> {
         pause::cases(),
         queue_set::cases(),
         queue_list::cases(),
+        schedule::all(),
         prune::cases(),
         forget::cases(),
         stats::cases(),

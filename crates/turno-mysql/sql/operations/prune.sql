@@ -1,11 +1,12 @@
--- prune: removes records whose time is over, with their attempts and keys, and ledger rows older than 30 days.
--- Takes: the most jobs to remove, and the most ledger rows; call again while it removes any.
--- Returns: how many jobs and ledger rows were removed.
+-- prune: removes records whose time is over, with their attempts and keys, ledger rows older than 30 days, and records of fired
+-- instants older than 7 days.
+-- Takes: the most jobs to remove, the most ledger rows, and the most records of instants; call again while it removes any.
+-- Returns: how many jobs, ledger rows and records of instants were removed.
 -- Raises: TU001, TU002
 -- Transaction: owns its own, at READ COMMITTED
--- Writes: finished_job, attempt, enqueue_key, refused
+-- Writes: finished_job, attempt, enqueue_key, refused, schedule_run
 -- Locks: rows of the history in order of their end; skips those that somebody holds
--- Rules: P7, P8, S7, C10
+-- Rules: P7, P8, S7, K5, C10
 CREATE PROCEDURE turno.prune(IN p_limit BIGINT)
 BEGIN
     DECLARE v_now BIGINT DEFAULT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
@@ -13,7 +14,7 @@ BEGIN
     DECLARE v_queues LONGTEXT;
     DECLARE v_queue VARBINARY(200);
     DECLARE v_place INT DEFAULT 0;
-    DECLARE v_jobs, v_refused BIGINT DEFAULT 0;
+    DECLARE v_jobs, v_refused, v_runs BIGINT DEFAULT 0;
     DECLARE v_succeeded, v_cancelled, v_dead, v_receipts BIGINT;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
@@ -38,6 +39,10 @@ BEGIN
                    ORDER BY o.last_at LIMIT p_limit FOR UPDATE SKIP LOCKED) old
     STRAIGHT_JOIN turno.refused r FORCE INDEX (PRIMARY) ON r.id = old.id;
     SET v_refused = ROW_COUNT();
+    DELETE r FROM (SELECT o.schedule, o.instant FROM turno.schedule_run o FORCE INDEX (schedule_run_by_time)
+                   WHERE o.fired_at < v_now - 7 * 86400 * 1000000 ORDER BY o.fired_at LIMIT p_limit FOR UPDATE SKIP LOCKED) old
+    STRAIGHT_JOIN turno.schedule_run r FORCE INDEX (PRIMARY) ON r.schedule = old.schedule AND r.instant = old.instant;
+    SET v_runs = ROW_COUNT();
     COMMIT;
-    SELECT v_jobs AS jobs, v_refused AS refused;
+    SELECT v_jobs AS jobs, v_refused AS refused, v_runs AS schedule_runs;
 END

@@ -12,6 +12,10 @@
 -- turno.refused       the ledger of results that came too late or from the wrong hands.
 -- turno.queue         settings. The row '' is the installation's defaults; a queue without a row takes them.
 -- turno.reaper        when anybody last reaped, to notice an outage.
+-- turno.schedule      what becomes a job again and again; its revision is the fence of whoever fires it, and is 0 only inside the
+--                     transaction that creates it. due_at is next_at unless it is paused.
+-- turno.schedule_run  which instant of a schedule became which job: its key is why no instant becomes two. job_id is 0 only inside the
+--                     transaction that fires.
 --
 -- Instants are microseconds since 1970 in UTC: no time zone, sql_mode or driver can read them in two ways, and rank is made of
 -- the same number. Names and keys are the bytes of their UTF-8, since utf8mb4_bin calls 'a' and 'a ' equal; the database's
@@ -199,6 +203,51 @@ CREATE TABLE IF NOT EXISTS turno.reaper (
 ) ENGINE = InnoDB;
 INSERT IGNORE INTO turno.reaper (last_reap_at, hold_from)
 VALUES (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), 0);
+
+CREATE TABLE IF NOT EXISTS turno.schedule (
+    name          VARBINARY(200) NOT NULL,
+    revision      BIGINT NOT NULL,
+    priority      INT NOT NULL,
+    max_attempts  INT,
+    max_run_ms    BIGINT,
+    missed_limit  INT,
+    done_until    BIGINT NOT NULL,
+    next_at       BIGINT,
+    paused_at     BIGINT,
+    last_at       BIGINT,
+    created_at    BIGINT NOT NULL,
+    updated_at    BIGINT NOT NULL,
+    last_job      BIGINT,
+    cron          VARBINARY(200) NOT NULL,
+    zone          VARBINARY(100) NOT NULL,
+    missed        VARCHAR(20) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    queue         VARBINARY(200) NOT NULL,
+    kind          VARBINARY(200) NOT NULL,
+    unique_key    VARBINARY(512),
+    payload       LONGTEXT NOT NULL,
+    due_at        BIGINT GENERATED ALWAYS AS (IF(paused_at IS NULL, next_at, NULL)) STORED,
+    PRIMARY KEY (name),
+    KEY schedule_due (due_at, name),
+    CONSTRAINT schedule_name CHECK (LENGTH(name) >= 1 AND HEX(name) NOT REGEXP '^(..)*(0.|1.|7F)'),
+    CONSTRAINT schedule_cron CHECK (LENGTH(cron) >= 1 AND HEX(cron) NOT REGEXP '^(..)*(0.|1.|7F)'),
+    CONSTRAINT schedule_zone CHECK (LENGTH(zone) >= 1 AND HEX(zone) NOT REGEXP '^(..)*(0.|1.|7F)'),
+    CONSTRAINT schedule_queue CHECK (LENGTH(queue) >= 1 AND HEX(queue) NOT REGEXP '^(..)*(0.|1.|7F)'),
+    CONSTRAINT schedule_kind CHECK (LENGTH(kind) >= 1 AND HEX(kind) NOT REGEXP '^(..)*(0.|1.|7F)'),
+    CONSTRAINT schedule_unique_key CHECK (LENGTH(unique_key) >= 1),
+    CONSTRAINT schedule_payload CHECK (LENGTH(payload) <= 65536),
+    CONSTRAINT schedule_missed CHECK ((missed = 'all' AND missed_limit IS NOT NULL AND missed_limit BETWEEN 1 AND 100)
+        OR (missed IN ('skip', 'latest') AND missed_limit IS NULL)),
+    CONSTRAINT schedule_next_at CHECK (next_at >= done_until)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin ROW_FORMAT = DYNAMIC;
+
+CREATE TABLE IF NOT EXISTS turno.schedule_run (
+    schedule  VARBINARY(200) NOT NULL,
+    instant   BIGINT NOT NULL,
+    fired_at  BIGINT NOT NULL,
+    job_id    BIGINT NOT NULL,
+    PRIMARY KEY (schedule, instant),
+    KEY schedule_run_by_time (fired_at)
+) ENGINE = InnoDB;
 
 -- version: of the schema. oldest_binary: a binary whose own schema version is less than this may not use it. migrating: routines
 -- are being made anew, so that a missing one is no reason to give up.

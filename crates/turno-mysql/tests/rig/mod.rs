@@ -162,13 +162,24 @@ impl Rig for MysqlRig {
             list(&["run_at", "first_due_at", "created_at", "claimed_at", "started_at", "finished_at"]);
         let attempt = list(&["claimed_at", "started_at", "ended_at", "run_at"]);
         let refused = list(&["first_at", "last_at"]);
+        let schedule = list(&["done_until", "next_at", "paused_at", "last_at", "created_at", "updated_at"]);
         let queue = format!("'{}'", queue.replace('\'', "''"));
-        for (table, columns) in
-            [("job", job), ("finished_job", finished), ("attempt", attempt), ("refused", refused)]
-        {
+        for (table, columns) in [
+            ("job", job),
+            ("finished_job", finished),
+            ("attempt", attempt),
+            ("refused", refused),
+            ("schedule", schedule),
+        ] {
             let sql = format!("UPDATE {}.{table} SET {columns} WHERE queue = {queue}", self.schema);
             self.run(&sql).await.expect("rows age");
         }
+        let sql = format!(
+            "UPDATE {0}.schedule_run SET {1} WHERE schedule IN (SELECT name FROM {0}.schedule WHERE queue = {queue})",
+            self.schema,
+            list(&["fired_at"])
+        );
+        self.run(&sql).await.expect("records of instants age");
     }
 
     async fn age_reaper(&self, by: Duration) {

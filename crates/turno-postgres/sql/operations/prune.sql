@@ -1,12 +1,13 @@
--- prune: removes records whose time is over, with their attempts and keys, and ledger rows older than 30 days.
--- Takes: the most jobs to remove, and the most ledger rows; call again while it removes any.
--- Returns: how many jobs and ledger rows were removed.
+-- prune: removes records whose time is over, with their attempts and keys, ledger rows older than 30 days, and records of fired
+-- instants older than 7 days.
+-- Takes: the most jobs to remove, the most ledger rows, and the most records of instants; call again while it removes any.
+-- Returns: how many jobs, ledger rows and records of instants were removed.
 -- Raises: TU001, TU002
 -- Transaction: owns its own
--- Writes: finished_job, attempt, enqueue_key, refused
+-- Writes: finished_job, attempt, enqueue_key, refused, schedule_run
 -- Locks: rows of the history in order of their end; skips those that somebody holds
--- Rules: P7, P8, S7, C10
-CREATE OR REPLACE FUNCTION turno.prune(p_limit integer DEFAULT 1000, OUT jobs bigint, OUT refused bigint)
+-- Rules: P7, P8, S7, K5, C10
+CREATE OR REPLACE FUNCTION turno.prune(p_limit integer DEFAULT 1000, OUT jobs bigint, OUT refused bigint, OUT schedule_runs bigint)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
@@ -37,4 +38,9 @@ BEGIN
     WHERE r.id = ANY (ARRAY(SELECT o.id FROM turno.refused o WHERE o.last_at < v_now - interval '30 days'
                             ORDER BY o.last_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS refused = ROW_COUNT;
+    DELETE FROM turno.schedule_run r
+    WHERE (r.schedule, r.instant) IN (SELECT o.schedule, o.instant FROM turno.schedule_run o
+                                      WHERE o.fired_at < v_now - interval '7 days'
+                                      ORDER BY o.fired_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    GET DIAGNOSTICS schedule_runs = ROW_COUNT;
 END $$;

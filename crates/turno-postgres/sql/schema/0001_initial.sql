@@ -11,6 +11,8 @@
 -- turno.queue         settings. The row '' is the installation's defaults; a queue without a row takes them.
 -- turno.waiting       who sleeps until a queue has work: the doorbell rings only then.
 -- turno.reaper        when anybody last reaped, to notice an outage.
+-- turno.schedule      what becomes a job again and again; its revision is the fence of whoever fires it.
+-- turno.schedule_run  which instant of a schedule became which job: its key is why no instant becomes two.
 --
 -- Every number that a claim or a settle computes with is bounded by a CHECK, so that no content of a row can make a statement
 -- that touches other rows fail (rule C6). The CHECKs of the table job are one function: PostgreSQL reads the text of each CHECK anew
@@ -219,6 +221,50 @@ CREATE TABLE turno.reaper (
     hold_from     timestamptz NOT NULL
 );
 INSERT INTO turno.reaper (last_reap_at, hold_from) VALUES (clock_timestamp(), '1970-01-01 00:00:00+00');
+
+CREATE TABLE turno.schedule (
+    name          text COLLATE "C" NOT NULL,
+    revision      bigint NOT NULL DEFAULT 1,
+    priority      integer NOT NULL,
+    max_attempts  integer,
+    max_run_ms    bigint,
+    missed_limit  integer,
+    done_until    timestamptz NOT NULL,
+    next_at       timestamptz,
+    paused_at     timestamptz,
+    last_at       timestamptz,
+    created_at    timestamptz NOT NULL,
+    updated_at    timestamptz NOT NULL,
+    last_job      bigint,
+    cron          text COLLATE "C" NOT NULL,
+    zone          text COLLATE "C" NOT NULL,
+    missed        text COLLATE "C" NOT NULL,
+    queue         text COLLATE "C" NOT NULL,
+    kind          text COLLATE "C" NOT NULL,
+    unique_key    text COLLATE "C",
+    payload       text COLLATE "C" NOT NULL,
+    CONSTRAINT schedule_pkey PRIMARY KEY (name),
+    CONSTRAINT schedule_name CHECK (octet_length(name) BETWEEN 1 AND 200 AND name !~ '[\x01-\x1f\x7f]'),
+    CONSTRAINT schedule_cron CHECK (octet_length(cron) BETWEEN 1 AND 200 AND cron !~ '[\x01-\x1f\x7f]'),
+    CONSTRAINT schedule_zone CHECK (octet_length(zone) BETWEEN 1 AND 100 AND zone !~ '[\x01-\x1f\x7f]'),
+    CONSTRAINT schedule_queue CHECK (octet_length(queue) BETWEEN 1 AND 200),
+    CONSTRAINT schedule_kind CHECK (octet_length(kind) BETWEEN 1 AND 200),
+    CONSTRAINT schedule_unique_key CHECK (octet_length(unique_key) BETWEEN 1 AND 512),
+    CONSTRAINT schedule_payload CHECK (octet_length(payload) <= 65536),
+    CONSTRAINT schedule_missed CHECK (CASE missed WHEN 'all' THEN missed_limit BETWEEN 1 AND 100 AND missed_limit IS NOT NULL
+        ELSE missed IN ('skip', 'latest') AND missed_limit IS NULL END),
+    CONSTRAINT schedule_next_at CHECK (next_at >= done_until)
+);
+CREATE INDEX schedule_due ON turno.schedule (next_at, name) WHERE paused_at IS NULL;
+
+CREATE TABLE turno.schedule_run (
+    schedule  text COLLATE "C" NOT NULL,
+    instant   timestamptz NOT NULL,
+    fired_at  timestamptz NOT NULL,
+    job_id    bigint NOT NULL,
+    CONSTRAINT schedule_run_pkey PRIMARY KEY (schedule, instant)
+);
+CREATE INDEX schedule_run_by_time ON turno.schedule_run (fired_at);
 
 -- version: of the schema. oldest_binary: a binary whose own schema version is less than this may not use it.
 CREATE TABLE turno.meta (

@@ -116,7 +116,10 @@ impl Rig for PostgresRig {
                  finished_at = finished_at - {i} WHERE {q};
              UPDATE turno.attempt SET claimed_at = claimed_at - {i}, started_at = started_at - {i},
                  ended_at = ended_at - {i}, run_at = run_at - {i} WHERE {q};
-             UPDATE turno.refused SET first_at = first_at - {i}, last_at = last_at - {i} WHERE {q};"
+             UPDATE turno.refused SET first_at = first_at - {i}, last_at = last_at - {i} WHERE {q};
+             UPDATE turno.schedule SET done_until = done_until - {i}, next_at = next_at - {i}, paused_at = paused_at - {i},
+                 last_at = last_at - {i}, created_at = created_at - {i}, updated_at = updated_at - {i} WHERE {q};
+             UPDATE turno.schedule_run SET fired_at = fired_at - {i} WHERE schedule IN (SELECT name FROM turno.schedule WHERE {q});"
         );
         self.owner().await.batch_execute(&sql).await.expect("rows age");
     }

@@ -9,6 +9,8 @@
 -- turno_refused       the ledger of results that came too late or from the wrong hands.
 -- turno_queue         settings. The row '' is the installation's defaults; a queue without a row takes them.
 -- turno_reaper        when anybody last reaped, and since when the reaper holds back after an outage.
+-- turno_schedule      what becomes a job again and again; its revision is the fence of whoever fires it.
+-- turno_schedule_run  which instant of a schedule became which job: its key is why no instant becomes two.
 -- turno_meta          the schema's version, and the oldest binary that may still use it.
 -- turno_schema_file   which of these files were run, with their checksums.
 --
@@ -202,3 +204,49 @@ CREATE TABLE turno_reaper (
 ) STRICT;
 INSERT INTO turno_reaper (only_row, last_reap_at, hold_from)
 VALUES (1, CAST(round(unixepoch('now', 'subsec') * 1000) AS INTEGER) * 1000, 0);
+
+CREATE TABLE turno_schedule (
+    name          TEXT PRIMARY KEY,
+    cron          TEXT NOT NULL,
+    zone          TEXT NOT NULL,
+    queue         TEXT NOT NULL,
+    kind          TEXT NOT NULL,
+    payload       TEXT NOT NULL,
+    priority      INTEGER NOT NULL,
+    max_attempts  INTEGER,
+    max_run_ms    INTEGER,
+    unique_key    TEXT,
+    missed        TEXT NOT NULL,
+    missed_limit  INTEGER,
+    revision      INTEGER NOT NULL DEFAULT 1,
+    done_until    INTEGER NOT NULL,
+    next_at       INTEGER,
+    paused_at     INTEGER,
+    last_at       INTEGER,
+    last_job      INTEGER,
+    created_at    INTEGER NOT NULL,
+    updated_at    INTEGER NOT NULL,
+    CHECK (octet_length(name) BETWEEN 1 AND 200),
+    CHECK (octet_length(cron) BETWEEN 1 AND 200),
+    CHECK (octet_length(zone) BETWEEN 1 AND 100),
+    CHECK (octet_length(queue) BETWEEN 1 AND 200),
+    CHECK (octet_length(kind) BETWEEN 1 AND 200),
+    CHECK (octet_length(payload) <= 65536),
+    CHECK (priority BETWEEN -1000 AND 1000),
+    CHECK (max_attempts BETWEEN 1 AND 1000000),
+    CHECK (max_run_ms BETWEEN 1 AND 31536000000),
+    CHECK (octet_length(unique_key) BETWEEN 1 AND 512),
+    CHECK (CASE missed WHEN 'all' THEN coalesce(missed_limit, 0) BETWEEN 1 AND 100
+           ELSE missed IN ('skip', 'latest') AND missed_limit IS NULL END),
+    CHECK (next_at >= done_until)
+) STRICT;
+CREATE INDEX turno_schedule_due ON turno_schedule (next_at, name) WHERE paused_at IS NULL;
+
+CREATE TABLE turno_schedule_run (
+    schedule  TEXT NOT NULL,
+    instant   INTEGER NOT NULL,
+    job_id    INTEGER NOT NULL,
+    fired_at  INTEGER NOT NULL,
+    PRIMARY KEY (schedule, instant)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX turno_schedule_run_by_time ON turno_schedule_run (fired_at);

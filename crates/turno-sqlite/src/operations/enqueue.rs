@@ -44,6 +44,11 @@ pub(crate) fn queue_settings(work: &Work, queue: &str) -> Result<Settings> {
     work.one("settings.of_queue", &[(":queue", &queue)], Settings::read)
 }
 
+/// Errors with `InvalidArgument` if the queue's settings refuse such a job.
+pub(crate) fn check_queue_limits(work: &Work, job: &NewJob) -> Result<()> {
+    Wanted::new(work, job, &queue_settings(work, &job.queue)?).map(drop)
+}
+
 fn of_row(row: usize, error: Error) -> Error {
     let message = format!("row {}: {}", row + 1, error.message());
     Error::new(error.kind(), message).with_source(error)

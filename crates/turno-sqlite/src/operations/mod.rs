@@ -11,6 +11,7 @@ pub(crate) mod operate;
 pub(crate) mod prune;
 pub(crate) mod queues;
 pub(crate) mod reap;
+pub(crate) mod schedules;
 pub(crate) mod settle;
 pub(crate) mod stats;
 pub(crate) mod wait;

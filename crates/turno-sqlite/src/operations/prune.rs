@@ -1,6 +1,6 @@
-//! Removing records whose time is over (rules P7, P8, S7).
+//! Removing records whose time is over (rules P7, P8, S7, K5).
 
-use turno_contract::{Pruned, Result, State};
+use turno_contract::{Pruned, Result, State, limits};
 
 use crate::operations::end_attempt::forget;
 use crate::operations::enqueue::queue_settings;
@@ -26,6 +26,9 @@ pub(crate) fn prune(work: &Work, limit: u32) -> Result<Pruned> {
     }
     let before = work.now - REFUSED_KEPT_MS * 1000;
     pruned.refused = work.execute("prune.refused", &[(":before", &before), (":limit", &left.max(0))])? as u64;
+    let before = work.now - limits::SCHEDULE_RUNS_KEPT.as_micros() as i64;
+    let params: crate::work::Params = &[(":before", &before), (":limit", &limit)];
+    pruned.schedule_runs = work.execute("prune.schedule_runs", params)? as u64;
     Ok(pruned)
 }
 

@@ -10,6 +10,8 @@
 -- turno.refused_result  the ledger of results that came too late or from the wrong hands.
 -- turno.queue           settings. The row 0x is the installation's defaults; a queue without a row takes them.
 -- turno.reaper          when anybody last reaped, to notice an outage.
+-- turno.schedule        what becomes a job again and again; its revision is the fence of whoever fires it.
+-- turno.schedule_run    which instant of a schedule became which job: its key is why no instant becomes two.
 --
 -- DIFFERS: tables and procedures of a schema share one space of names, so the tables that are job and refused elsewhere have longer
 -- names here. The headers of the routines call them job and refused all the same.
@@ -212,6 +214,48 @@ CREATE TABLE turno.reaper (
     CONSTRAINT reaper_single CHECK (single = 1)
 );
 INSERT INTO turno.reaper (last_reap_at, hold_from) VALUES (SYSUTCDATETIME(), '1970-01-01');
+GO
+CREATE TABLE turno.schedule (
+    name          varbinary(400) NOT NULL,
+    revision      bigint NOT NULL,
+    priority      int NOT NULL,
+    max_attempts  int,
+    max_run_ms    bigint,
+    missed_limit  int,
+    done_until    datetime2(6) NOT NULL,
+    next_at       datetime2(6),
+    paused_at     datetime2(6),
+    last_at       datetime2(6),
+    created_at    datetime2(6) NOT NULL,
+    updated_at    datetime2(6) NOT NULL,
+    last_job      bigint,
+    cron          varbinary(400) NOT NULL,
+    zone          varbinary(400) NOT NULL,
+    missed        varchar(20) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    queue         varbinary(400) NOT NULL,
+    kind          varbinary(400) NOT NULL,
+    unique_key    varbinary(1024),
+    payload       nvarchar(max) NOT NULL,
+    CONSTRAINT schedule_pkey PRIMARY KEY CLUSTERED (name),
+    CONSTRAINT schedule_name CHECK (DATALENGTH(name) >= 2 AND DATALENGTH(cron) >= 2 AND DATALENGTH(zone) >= 2),
+    CONSTRAINT schedule_queue CHECK (DATALENGTH(queue) >= 2 AND DATALENGTH(kind) >= 2),
+    CONSTRAINT schedule_payload CHECK (DATALENGTH(payload) <= 131072),
+    CONSTRAINT schedule_missed CHECK ((missed = 'all' AND missed_limit IS NOT NULL AND missed_limit BETWEEN 1 AND 100)
+        OR (missed IN ('skip', 'latest') AND missed_limit IS NULL)),
+    CONSTRAINT schedule_next_at CHECK (next_at >= done_until)
+);
+ALTER TABLE turno.schedule SET (LOCK_ESCALATION = DISABLE);
+CREATE INDEX schedule_due ON turno.schedule (next_at, name) WHERE paused_at IS NULL;
+GO
+CREATE TABLE turno.schedule_run (
+    schedule  varbinary(400) NOT NULL,
+    instant   datetime2(6) NOT NULL,
+    fired_at  datetime2(6) NOT NULL,
+    job_id    bigint NOT NULL,
+    CONSTRAINT schedule_run_pkey PRIMARY KEY CLUSTERED (schedule, instant)
+);
+ALTER TABLE turno.schedule_run SET (LOCK_ESCALATION = DISABLE);
+CREATE INDEX schedule_run_by_time ON turno.schedule_run (fired_at);
 GO
 -- version: of the schema. oldest_binary: a binary whose own schema version is less than this may not use it.
 CREATE TABLE turno.meta (

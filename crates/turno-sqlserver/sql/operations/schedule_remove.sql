@@ -1,0 +1,31 @@
+-- schedule_remove: removes a schedule. Its jobs stay, and so do the records of its instants until prune removes them.
+-- Takes: its name.
+-- Returns: nothing.
+-- Raises: TU002, TU005
+-- Transaction: joins the caller's, or owns its own
+-- Writes: schedule
+-- Locks: the schedule's row
+-- Rules: K1
+CREATE OR ALTER PROCEDURE turno.schedule_remove @name nvarchar(4000)
+AS
+BEGIN
+    SET NOCOUNT, XACT_ABORT, ANSI_PADDING, ANSI_WARNINGS, CONCAT_NULL_YIELDS_NULL ON;
+    SET NUMERIC_ROUNDABORT OFF;
+    DECLARE @own bit = IIF(@@TRANCOUNT = 0, 1, 0), @id varbinary(8000) = CONVERT(varbinary(8000), @name);
+    IF @own = 0
+        EXEC turno.join_check N'schedule_remove';
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    BEGIN TRY
+        IF @own = 1
+            BEGIN TRANSACTION;
+        EXEC turno.schedule_lock @name;
+        DELETE FROM turno.schedule WITH (ROWLOCK) WHERE name = @id;
+        IF @own = 1
+            COMMIT TRANSACTION;
+    END TRY
+    BEGIN CATCH
+        IF @own = 1 AND @@TRANCOUNT > 0
+            ROLLBACK TRANSACTION;
+        THROW;
+    END CATCH;
+END;
