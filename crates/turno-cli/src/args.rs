@@ -5,7 +5,8 @@ use turno::BoxedBackend;
 
 use crate::bench;
 use crate::commands::{
-    audit, completions, enqueue, held, job, maintain, man, migrate, queue, refused, sql, stats, torture, work,
+    audit, completions, enqueue, held, job, maintain, man, migrate, queue, refused, schedule, sql, stats,
+    torture, work,
 };
 use crate::db::Location;
 use crate::exit::{Exit, Fault};
@@ -63,6 +64,9 @@ pub enum Command {
     /// List, pause and set up queues
     #[command(subcommand)]
     Queue(queue::Command),
+    /// Let jobs recur: by cron expressions, in time zones, without a leader
+    #[command(subcommand)]
+    Schedule(schedule::Command),
     /// Serve metrics, an HTTP API and pages for people
     Serve(serve::Args),
     /// Watch the queues in a terminal
@@ -136,6 +140,7 @@ pub async fn dispatch(app: &mut App, command: Command) -> anyhow::Result<Exit> {
         Command::Enqueue(args) => enqueue::run(app, args).await,
         Command::Job(command) => job::run(app, command).await,
         Command::Queue(command) => queue::run(app, command).await,
+        Command::Schedule(command) => schedule::run(app, command).await,
         Command::Serve(args) => serve::run(app, args).await,
         Command::Top(args) => top::run(app, args).await,
         Command::Stats(args) => stats::run(app, args).await,

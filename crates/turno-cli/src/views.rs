@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use time::OffsetDateTime;
 use turno::{
     AttemptRecord, ClaimedJob, Count, JobId, JobRecord, Keep, LeaseLoss, QueueSettings, QueueStats,
-    RefusedRecord, State, Verb,
+    RefusedRecord, ScheduleRecord, State, Verb,
 };
 use utoipa::ToSchema;
 
@@ -245,6 +245,67 @@ impl<'a> Refusal<'a> {
             times: line.times,
             first_at: Instant(line.first_at),
             last_at: Instant(line.last_at),
+        }
+    }
+}
+
+/// A schedule. `next_at` is `null` if it has no further instant, and `done_until` if nobody has worked it out yet.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Schedule<'a> {
+    name: &'a str,
+    cron: &'a str,
+    zone: &'a str,
+    queue: &'a str,
+    kind: &'a str,
+    #[schema(value_type = serde_json::Value)]
+    payload: Document<'a>,
+    priority: i32,
+    max_attempts: Option<u32>,
+    #[schema(value_type = Option<u64>)]
+    max_run_ms: Option<Millis>,
+    unique_key: Option<&'a str>,
+    missed: String,
+    revision: i64,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    paused_at: Option<Instant>,
+    #[schema(value_type = String, format = DateTime)]
+    done_until: Instant,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    next_at: Option<Instant>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    last_at: Option<Instant>,
+    #[schema(value_type = Option<String>)]
+    last_job: Option<JobId>,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Instant,
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Instant,
+}
+
+impl<'a> Schedule<'a> {
+    /// The view of a record, with the payload if it may be shown.
+    pub fn new(record: &'a ScheduleRecord, show_payload: bool) -> Self {
+        let schedule = &record.schedule;
+        Schedule {
+            name: &schedule.name,
+            cron: &schedule.cron,
+            zone: &schedule.zone,
+            queue: &schedule.queue,
+            kind: &schedule.kind,
+            payload: Document::new(Some(&schedule.payload), show_payload),
+            priority: schedule.priority,
+            max_attempts: schedule.max_attempts,
+            max_run_ms: schedule.max_run.map(Millis),
+            unique_key: schedule.unique_key.as_deref(),
+            missed: schedule.missed.to_string(),
+            revision: record.revision,
+            paused_at: record.paused_at.map(Instant),
+            done_until: Instant(record.done_until),
+            next_at: record.next_at.map(Instant),
+            last_at: record.last_at.map(Instant),
+            last_job: record.last_job,
+            created_at: Instant(record.created_at),
+            updated_at: Instant(record.updated_at),
         }
     }
 }

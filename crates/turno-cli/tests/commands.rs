@@ -289,7 +289,7 @@ fn maintenance_says_what_it_did() {
     assert_eq!(turno.json(&["promote"]), [serde_json::json!({ "jobs": 0 })]);
     assert_eq!(turno.json(&["promote", "--queue", "q", "--limit", "1"])[0]["jobs"], 0);
     assert_eq!(turno.json(&["reap"]), [serde_json::json!({ "jobs": [], "holding_for_ms": null })]);
-    assert_eq!(turno.json(&["prune"]), [serde_json::json!({ "jobs": 0, "refused": 0 })]);
+    assert_eq!(turno.json(&["prune"]), [serde_json::json!({ "jobs": 0, "refused": 0, "schedule_runs": 0 })]);
     assert!(turno.json(&["refused"]).is_empty());
     assert!(turno.json(&["held", "6f2f0a1e-9d7b-4c0e-8a1f-2b3c4d5e6f70"]).is_empty());
     let wrong = turno.call(&["held", "secret"]);

@@ -165,6 +165,15 @@ fn every_command_answers(server: &str) {
     assert_eq!(json(&["job", "cancel", &id])[0]["answer"], "cancelled");
     assert_eq!(json(&["job", "forget", &id])[0]["answer"], "forgotten");
     assert_eq!(database.call(&["job", "retry", &id]).status, Some(3));
+    let add = ["schedule", "add", "s", "--cron", "@hourly", "--queue", "q", "--kind", "k"];
+    assert_eq!(json(&add)[0]["answer"], "created");
+    assert_eq!(json(&add)[0]["answer"], "unchanged");
+    let next = json(&["schedule", "next", "s", "-n", "1"])[0]["at"].clone();
+    assert_eq!(json(&["schedule", "list"])[0]["next_at"], next, "the next instant is known at once");
+    for (what, answer) in [("pause", "paused"), ("resume", "resumed"), ("remove", "removed")] {
+        assert_eq!(json(&["schedule", what, "s"])[0]["answer"], answer);
+    }
+    assert_eq!(database.call(&["schedule", "remove", "s"]).status, Some(3));
     for document in json(&["sql"]) {
         assert_eq!(json(&["sql", document["operation"].as_str().unwrap()]).len(), 1);
     }
@@ -177,7 +186,8 @@ fn a_role_without_the_right_is_its_own_status(server: &str) {
     let enqueue = ["enqueue", "--queue", "q", "--kind", "k"];
     let urgent = ["enqueue", "--queue", "q", "--kind", "k", "--priority", "-1"];
     let list = ["job", "list"];
-    let table: [(&str, &[&str], i32); 8] = [
+    let add = ["schedule", "add", "s", "--cron", "@hourly", "--queue", "q", "--kind", "k"];
+    let table: [(&str, &[&str], i32); 14] = [
         ("producer", &enqueue, 0),
         ("producer", &urgent, 5),
         ("producer", &list, 5),
@@ -186,6 +196,12 @@ fn a_role_without_the_right_is_its_own_status(server: &str) {
         ("viewer", &enqueue, 5),
         ("viewer", &["queue", "pause", "q"], 5),
         ("operator", &["queue", "pause", "q"], 0),
+        ("worker", &add, 5),
+        ("operator", &add, 5),
+        ("scheduler", &add, 0),
+        ("viewer", &["schedule", "list"], 0),
+        ("operator", &["schedule", "pause", "s"], 0),
+        ("operator", &["schedule", "remove", "s"], 5),
     ];
     for (role, args, status) in table {
         let login = new_name();

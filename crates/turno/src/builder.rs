@@ -34,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) poll_max: Duration,
     pub(crate) reap_every: Duration,
     pub(crate) prune_every: Duration,
+    pub(crate) schedules: bool,
+    pub(crate) tick_every: Duration,
     pub(crate) shutdown_grace: Duration,
     pub(crate) cancel_grace: Duration,
     pub(crate) settle_within: Duration,
@@ -55,6 +57,8 @@ impl Default for Settings {
             poll_max: Duration::from_millis(1500),
             reap_every: Duration::ZERO,
             prune_every: Duration::from_secs(60),
+            schedules: true,
+            tick_every: Duration::from_secs(30),
             shutdown_grace: Duration::from_secs(10),
             cancel_grace: Duration::from_secs(1),
             settle_within: Duration::from_millis(2),
@@ -200,6 +204,20 @@ impl<S: Send + Sync + 'static> WorkerBuilder<S> {
     /// How often records whose time is over are removed, at most a thousand at a time; one minute by default (rule P7).
     pub fn prune_every(mut self, every: Duration) -> Self {
         self.settings.prune_every = every;
+        self
+    }
+
+    /// Whether this worker also fires the installation's schedules when they are due; it does by default. One worker that does is
+    /// enough, and more of them do no harm (rule K1).
+    pub fn schedules(mut self, fires: bool) -> Self {
+        self.settings.schedules = fires;
+        self
+    }
+
+    /// How often schedules are looked for that somebody has put since the last look, where no doorbell tells; 30 s by default. What is
+    /// known to come is fired in time whatever this is.
+    pub fn tick_every(mut self, every: Duration) -> Self {
+        self.settings.tick_every = every;
         self
     }
 
@@ -360,6 +378,7 @@ fn check_times(settings: &Settings) -> Result<()> {
         ("poll", poll_max, DAY),
         ("reap_every", reap_every, DAY),
         ("prune_every", settings.prune_every, DAY),
+        ("tick_every", settings.tick_every, DAY),
         ("shutdown_grace", settings.shutdown_grace, limits::DELAY_MAX),
         ("cancel_grace", cancel_grace, CANCEL_GRACE_MAX),
         ("settle_within", settings.settle_within, lease / 4),

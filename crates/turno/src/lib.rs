@@ -52,6 +52,7 @@
 //! ([`sqlite`], [`postgres`]), which any other language can call as well.
 
 mod builder;
+pub mod calendar;
 mod connect;
 mod context;
 mod control;
@@ -71,6 +72,7 @@ pub mod prometheus;
 mod queue;
 mod report;
 mod retry;
+mod schedules;
 pub mod signals;
 mod worker;
 
@@ -83,6 +85,7 @@ pub use metrics::Metrics;
 pub use queue::Queue;
 pub use report::{Leftover, Report, StoppedBy};
 pub use retry::RetryPolicy;
+pub use schedules::{Schedules, Ticked};
 pub use worker::{Worker, WorkerHandle};
 
 pub use turno_contract::*;

@@ -71,6 +71,10 @@ counters! {
     heartbeats,
     /// Expired leases that this worker's reaper ended.
     reaped,
+    /// Jobs that this worker made of the instants of schedules.
+    schedule_runs,
+    /// Times that it found a schedule that cannot be fired.
+    schedule_errors,
     /// Calls that failed and were made again.
     transient_errors,
     /// Calls that failed for a reason that repeating cannot mend.

@@ -33,8 +33,19 @@ const CALL_BUCKETS: [f64; 14] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
 
 const OUTCOMES: [&str; 7] = ["succeeded", "retried", "dead", "released", "cancelled", "refused", "gone"];
-const OPERATIONS: [&str; 10] =
-    ["claim", "held", "heartbeat", "wait", "complete", "fail", "release", "reap", "promote", "prune"];
+const OPERATIONS: [&str; 11] = [
+    "claim",
+    "held",
+    "heartbeat",
+    "wait",
+    "complete",
+    "fail",
+    "release",
+    "reap",
+    "promote",
+    "prune",
+    "schedule",
+];
 const TRANSIENT: [&str; 2] = ["busy", "unavailable"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]

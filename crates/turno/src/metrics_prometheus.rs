@@ -157,6 +157,8 @@ impl Collector for Workers {
             ),
             ("turno_settles_repeated", "Settles that had been recorded before", sum.already),
             ("turno_verdicts_unsent", "Verdicts given up long after their lease", sum.unsent),
+            ("turno_schedule_runs", "Jobs that these workers made of schedules", sum.schedule_runs),
+            ("turno_schedule_errors", "Times that a schedule could not be fired", sum.schedule_errors),
             ("turno_fatal_errors", "Calls that repeating cannot mend", sum.fatal_errors),
             ("turno_doorbell_rings", "Times that the doorbell ended a pause", sum.rings),
             ("turno_hook_panics", "Hooks that panicked", sum.hook_panics),

@@ -10,7 +10,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
-use turno_contract::{Backend, QueueStats};
+use turno_contract::{Backend, DueSchedules, QueueStats};
 
 /// Most queues that get labels of their own.
 const QUEUES_MAX: usize = 500;
@@ -43,6 +43,8 @@ struct Seen {
     dead: Option<BTreeMap<String, u64>>,
     /// When they were last asked for, answered or not: the question is not cheap.
     dead_at: Option<Instant>,
+    /// How late the latest schedule is; `None` while it is not known.
+    schedule_late: Option<Duration>,
     asked: bool,
 }
 
@@ -65,7 +67,12 @@ impl Queues {
         if !stats_fresh {
             let stats = tokio::time::timeout_at(deadline, backend.stats(WINDOW)).await;
             let stats = stats.ok().and_then(Result::ok);
+            let due = match &stats {
+                Some(_) => tokio::time::timeout_at(deadline, backend.schedule_due(1)).await.ok(),
+                None => None,
+            };
             let mut seen = self.seen();
+            seen.schedule_late = due.and_then(Result::ok).map(|due| lateness(&due));
             seen.asked = true;
             seen.stats_at = stats.is_some().then(Instant::now);
             seen.stats = stats;
@@ -84,6 +91,12 @@ impl Queues {
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How long the longest due schedule has been waiting for a tick.
+fn lateness(due: &DueSchedules) -> Duration {
+    let longest = due.schedules.first().map(|first| due.now - first.next_at);
+    longest.and_then(|late| late.try_into().ok()).unwrap_or_default()
 }
 
 impl Seen {
@@ -142,6 +155,10 @@ impl Collector for QueueCollector {
         )?;
         let help = "Queues beyond the limit, which have no gauges";
         plain(&mut encoder, "turno_queues_left_out", help, left_out as f64)?;
+        if let Some(late) = seen.schedule_late {
+            let help = "How long the longest due schedule has been waiting to be fired; 0 if none is due";
+            plain(&mut encoder, "turno_schedule_late_seconds", help, late.as_secs_f64())?;
+        }
         let age = |s: &QueueStats| s.oldest_due_age.unwrap_or_default().as_secs_f64();
         let help = "Age of the oldest due job that no worker has taken; 0 if there is none";
         per_queue(&mut encoder, "turno_queue_oldest_due_age_seconds", help, &stats, age)?;

@@ -48,18 +48,20 @@ pub struct PromoteArgs {
 /// Removes records in batches.
 pub async fn prune(app: &mut App, args: PruneArgs) -> anyhow::Result<Exit> {
     let backend = app.connect().await?;
-    let (mut jobs, mut refused) = (0, 0);
+    let (mut jobs, mut refused, mut schedule_runs) = (0, 0, 0);
     while let Some(limit) = next_batch(args.limit, jobs) {
         let pruned = backend.prune(limit).await?;
         jobs += pruned.jobs;
         refused += pruned.refused;
-        if pruned.jobs == 0 && pruned.refused == 0 {
+        schedule_runs += pruned.schedule_runs;
+        if pruned.jobs == 0 && pruned.refused == 0 && pruned.schedule_runs == 0 {
             break;
         }
     }
-    app.output.either(&json!({ "jobs": jobs, "refused": refused }), |_| {
-        format!("removed {jobs} jobs and {refused} lines of the ledger")
-    })?;
+    app.output
+        .either(&json!({ "jobs": jobs, "refused": refused, "schedule_runs": schedule_runs }), |_| {
+            format!("removed {jobs} jobs and {refused} lines of the ledger")
+        })?;
     Ok(Exit::Ok)
 }
 

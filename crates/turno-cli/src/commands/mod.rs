@@ -11,6 +11,7 @@ pub mod man;
 pub mod migrate;
 pub mod queue;
 pub mod refused;
+pub mod schedule;
 pub mod sql;
 pub mod stats;
 pub mod torture;

@@ -32,6 +32,10 @@ pub enum Right {
     Retry,
     /// Pause and resume queues.
     Pause,
+    /// Pause and resume schedules.
+    PauseSchedule,
+    /// Remove schedules.
+    RemoveSchedule,
     /// See numbers about queues.
     Stats,
     /// See jobs.
@@ -40,12 +44,14 @@ pub enum Right {
     Story,
     /// See the queues' settings.
     Queues,
+    /// See schedules.
+    Schedules,
 }
 
 impl Right {
     /// Whether it changes anything.
     pub fn is_change(self) -> bool {
-        !matches!(self, Right::Stats | Right::Jobs | Right::Story | Right::Queues)
+        !matches!(self, Right::Stats | Right::Jobs | Right::Story | Right::Queues | Right::Schedules)
     }
 }
 
@@ -87,7 +93,9 @@ impl Role {
             Right::Work => self == Role::Worker,
             Right::Cancel => matches!(self, Role::Operator | Role::Scheduler),
             Right::Retry | Right::Pause => self == Role::Operator,
-            Right::Stats => self != Role::Producer,
+            Right::PauseSchedule => matches!(self, Role::Scheduler | Role::Operator),
+            Right::RemoveSchedule => self == Role::Scheduler,
+            Right::Stats | Right::Schedules => self != Role::Producer,
             Right::Jobs => matches!(self, Role::Scheduler | Role::Operator | Role::Viewer),
             Right::Story => matches!(self, Role::Operator | Role::Viewer),
             Right::Queues => true,

@@ -258,12 +258,16 @@ fn the_document_describes_every_endpoint(rig: &Rig) {
         "reprioritize",
         "resume",
         "retry",
+        "schedule_pause",
+        "schedule_remove",
+        "schedule_resume",
+        "schedules",
         "stats",
     ];
     assert_eq!(operations, expected);
     // Every endpoint of the document exists, and says which method it takes.
     for path in paths.keys() {
-        let path = path.replace("{id}", "1").replace("{queue}", "q");
+        let path = path.replace("{id}", "1").replace("{queue}", "q").replace("{schedule}", "s");
         let said = server.send("DELETE", &path, &[], "");
         assert_eq!(said.problem(), (405, "method_not_allowed".into()), "{path}");
         assert!(

@@ -12,7 +12,7 @@ const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 const pages = {
   overview: "/", queue: "/queues/mail", jobs: "/jobs?state=ready", running: "/jobs?state=running", dead: "/dead",
   job: `/jobs/${job}`, payload: `/jobs/${job}?payload=true`, retry: `/jobs/${job}/retry`, pause: "/queues/mail/pause",
-  refused: "/refused", search: "/search?q=welcome", nothing: "/nothing/here",
+  refused: "/refused", schedules: "/schedules", search: "/search?q=welcome", nothing: "/nothing/here",
 };
 const windows = { wide: { width: 1300, height: 800 }, narrow: { width: 390, height: 800 } };
 

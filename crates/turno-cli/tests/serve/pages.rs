@@ -11,6 +11,7 @@ cases![
     a_login_begins_with_a_token_and_ends,
     lists_and_searches_find_jobs,
     text_from_jobs_is_text,
+    schedules_are_shown_with_their_next_instants_and_changed_when_confirmed,
 ];
 
 /// The value of a hidden field.
@@ -200,4 +201,43 @@ fn text_from_jobs_is_text(rig: &Rig) {
         let page = server.get(&path);
         assert!(page.status < 500 && !page.text.contains("<script>"), "{path}: {}", page.text);
     }
+}
+
+/// Rules K2, K8.
+fn schedules_are_shown_with_their_next_instants_and_changed_when_confirmed(rig: &Rig) {
+    let server = rig.serve(&[]);
+    assert!(server.get("/schedules").text.contains("There is no schedule"));
+    let name = "a/b <night>";
+    let add = ["schedule", "add", name, "--cron", "30 2 * * *", "--zone", "Europe/Berlin", "--queue", "q"];
+    let answer = rig.call(&[&add[..], &["--kind", "k", "--payload", "\"secret\""]].concat());
+    assert_eq!(answer.status, Some(0), "{answer:?}");
+    let page = server.get("/schedules");
+    assert!(
+        page.text.contains("a/b &#60;night&#62;") && page.text.contains("[Europe/Berlin]"),
+        "{}",
+        page.text
+    );
+    assert_eq!(page.text.matches("T02:30:00+0").count(), 3, "{}", page.text);
+    assert!(!page.text.contains("secret") && !page.text.contains(">late "), "{}", page.text);
+    let listed = &server.get("/api/v1/schedules").json()["schedules"][0];
+    assert_eq!((listed["name"].as_str(), listed["paused_at"].as_str()), (Some(name), None));
+    assert!(listed["payload"]["redacted_bytes"].is_number(), "{listed}");
+    let path = "/schedules/a%2Fb%20%3Cnight%3E";
+    for (what, shown) in [("pause", true), ("resume", false)] {
+        let question = server.get(&format!("{path}/{what}"));
+        assert!(question.text.contains("the schedule a/b"), "{}", question.text);
+        let form_token = hidden(&question, "form_token");
+        assert_eq!(server.form(&format!("{path}/{what}"), "form_token=guessed").status, 403);
+        assert_eq!(server.get("/schedules").text.contains(">paused<"), !shown, "it was only asked");
+        assert_eq!(server.form(&format!("{path}/{what}"), &format!("form_token={form_token}")).status, 303);
+        assert_eq!(server.get("/schedules").text.contains(">paused<"), shown);
+    }
+    let none = serde_json::json!({});
+    assert_eq!(server.post(&format!("/api/v1{path}/pause"), &none).json()["answer"], "paused");
+    assert_eq!(server.post(&format!("/api/v1{path}/resume"), &none).json()["answer"], "resumed");
+    assert_eq!(server.post("/api/v1/schedules/none/pause", &none).status, 404);
+    let form_token = hidden(&server.get(&format!("{path}/remove")), "form_token");
+    assert_eq!(server.form(&format!("{path}/remove"), &format!("form_token={form_token}")).status, 303);
+    assert_eq!(server.get("/api/v1/schedules").json()["schedules"], serde_json::json!([]));
+    assert_eq!(server.post(&format!("/api/v1{path}/remove"), &none).status, 404);
 }

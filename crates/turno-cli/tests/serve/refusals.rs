@@ -49,6 +49,7 @@ fn each_role_may_do_what_its_grants_say(rig: &Rig) {
         ("job", format!("/api/v1/jobs/{id}"), json!(null), "operator viewer"),
         ("queues", "/api/v1/queues".into(), json!(null), "producer worker scheduler operator viewer"),
         ("metrics", "/metrics".into(), json!(null), "worker scheduler operator viewer"),
+        ("schedules", "/api/v1/schedules".into(), json!(null), "worker scheduler operator viewer"),
     ];
     for role in ["producer", "worker", "scheduler", "operator", "viewer"] {
         for (what, path, body, roles) in &requests {

@@ -41,7 +41,7 @@ impl Control {
     }
 
     /// The time limit of a call that is not about the lease itself.
-    fn call_limit(&self) -> Duration {
+    pub(super) fn call_limit(&self) -> Duration {
         self.settings.lease.clamp(Duration::from_secs(5), Duration::from_secs(30))
     }
 

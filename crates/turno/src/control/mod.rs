@@ -13,6 +13,7 @@ mod held;
 mod jobs;
 mod outbox;
 mod shutdown;
+mod ticks;
 mod verdict;
 
 use std::collections::HashMap;
@@ -37,11 +38,13 @@ use self::claims::{Claims, Sent};
 use self::held::{Jobs, RunTime};
 use self::outbox::{Batch, Grouping, Lane};
 use self::shutdown::Stopping;
+use self::ticks::Ticks;
 use crate::builder::Settings;
 use crate::handler::Handlers;
 use crate::hook::{Event, JobResult};
 use crate::metrics::Counters;
 use crate::report::Report;
+use crate::schedules::Ticked;
 use crate::worker::{Command, Status, Worker, WorkerHandle};
 
 /// Everything that can happen to the loop.
@@ -60,6 +63,7 @@ enum Input {
     Reaped { result: Result<Reaped> },
     Promoted { result: Result<u64> },
     Pruned { result: Result<Pruned> },
+    Ticked { result: Result<Ticked> },
     Ended { id: Id, result: Result<JobResult, JoinError> },
 }
 
@@ -113,6 +117,7 @@ pub(crate) struct Control {
     has_claimed: bool,
     beats: Beats,
     upkeep: Upkeep,
+    ticks: Ticks,
     completions: Lane<Completion>,
     failures: Lane<Failure>,
     releases: Lane<Release>,
@@ -145,6 +150,7 @@ impl Control {
                 prune_at: now + settings.prune_every,
                 backoff: Backoff::new(cap),
             },
+            ticks: Ticks::new(now, settings.tick_every),
             completions: Lane::new(grouping),
             failures: Lane::new(grouping),
             releases: Lane::new(grouping),
@@ -198,6 +204,7 @@ impl Control {
         self.send_verdicts(now);
         self.send_claim(now);
         self.send_upkeep(now);
+        self.send_tick(now);
         self.publish();
     }
 
@@ -230,6 +237,7 @@ impl Control {
             self.failures.timer(hurry),
             self.releases.timer(hurry),
             (!self.upkeep.in_flight && !hurry).then_some(self.upkeep.next_at),
+            self.ticks.timer().filter(|_| self.settings.schedules && !hurry),
             self.stopping.as_ref().and_then(Stopping::timer),
         ]
         .into_iter()
@@ -243,6 +251,7 @@ impl Control {
             Input::Tick => {}
             Input::Command(command) => self.begin_shutdown(command, now),
             Input::Rang => {
+                self.ticks.rang(now);
                 if self.claims.rang(now) {
                     self.counters.rings.add(1);
                 }
@@ -258,6 +267,7 @@ impl Control {
             Input::Reaped { result } => self.on_reaped(result, now),
             Input::Promoted { result } => self.on_promoted(result, now),
             Input::Pruned { result } => self.on_pruned(result, now),
+            Input::Ticked { result } => self.on_ticked(result, now),
             Input::Ended { id, result } => self.on_ended(id, result, now),
         }
     }

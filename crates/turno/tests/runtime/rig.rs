@@ -39,6 +39,18 @@ impl Rig {
         Rig { engine, url, backend, queue: "q".into(), name, _folder: folder }
     }
 
+    /// The same database through a second backend.
+    pub async fn beside(rig: &Rig) -> Rig {
+        Rig {
+            engine: rig.engine,
+            url: rig.url.clone(),
+            backend: rig.another_backend().await,
+            queue: rig.queue.clone(),
+            name: rig.name.clone(),
+            _folder: None,
+        }
+    }
+
     /// Removes what outlives the process.
     pub async fn remove(engine: Engine, name: &str) {
         if engine == Engine::Postgres {
@@ -81,7 +93,7 @@ impl Rig {
     }
 
     /// An expression for an instant column, moved into the past.
-    fn earlier(&self, column: &str, by: Duration) -> String {
+    pub fn earlier(&self, column: &str, by: Duration) -> String {
         match self.engine {
             Engine::Sqlite => format!("{column} = {column} - {}", by.as_micros()),
             _ => format!("{column} = {column} - interval '{} microseconds'", by.as_micros()),

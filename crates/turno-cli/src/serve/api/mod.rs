@@ -3,6 +3,7 @@
 
 mod enqueue;
 mod operate;
+mod schedules;
 mod settle;
 mod show;
 mod types;
@@ -91,6 +92,10 @@ pub fn router() -> (Router<Shared>, OpenApi) {
         .routes(routes!(show::refused))
         .routes(routes!(show::stats))
         .routes(routes!(show::queues))
+        .routes(routes!(schedules::schedules))
+        .routes(routes!(schedules::pause))
+        .routes(routes!(schedules::resume))
+        .routes(routes!(schedules::remove))
         .routes(routes!(operate::cancel))
         .routes(routes!(operate::retry))
         .routes(routes!(operate::reprioritize))

@@ -39,7 +39,7 @@ fn refused(rejection: &FormRejection) -> Response {
 /// A form without a field of its own.
 #[derive(Debug, Deserialize)]
 pub struct Plain {
-    form_token: String,
+    pub(super) form_token: String,
 }
 
 /// The form of a cancel.
@@ -68,18 +68,18 @@ pub struct RetryMany {
 
 #[derive(Template, Default)]
 #[template(path = "confirm.html")]
-struct Confirm {
-    shell: Option<Shell>,
-    question: String,
-    explanation: String,
-    action: String,
-    verb: String,
-    back: String,
-    form_token: String,
-    hidden: Vec<(&'static str, String)>,
-    asks_force: bool,
-    asks_priority: bool,
-    priority: i32,
+pub(super) struct Confirm {
+    pub(super) shell: Option<Shell>,
+    pub(super) question: String,
+    pub(super) explanation: String,
+    pub(super) action: String,
+    pub(super) verb: String,
+    pub(super) back: String,
+    pub(super) form_token: String,
+    pub(super) hidden: Vec<(&'static str, String)>,
+    pub(super) asks_force: bool,
+    pub(super) asks_priority: bool,
+    pub(super) priority: i32,
 }
 
 impl Confirm {

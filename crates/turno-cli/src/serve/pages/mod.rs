@@ -10,6 +10,7 @@ mod login;
 mod plot;
 mod queues;
 mod refused;
+mod schedules;
 mod search;
 mod show;
 mod visitor;
@@ -41,6 +42,10 @@ pub fn router() -> Router<Shared> {
         .route("/dead", get(dead::groups))
         .route("/dead/retry", post(actions::retry_many))
         .route("/refused", get(refused::list))
+        .route("/schedules", get(schedules::list))
+        .route("/schedules/{name}/pause", get(schedules::ask_pause).post(schedules::pause))
+        .route("/schedules/{name}/resume", get(schedules::ask_resume).post(schedules::resume))
+        .route("/schedules/{name}/remove", get(schedules::ask_remove).post(schedules::remove))
         .route("/search", get(search::find))
         .route("/login", get(login::ask).post(login::begin))
         .route("/logout", post(login::end))

@@ -6,6 +6,7 @@ mod failures;
 mod leases;
 mod metrics;
 mod pace;
+mod schedules;
 mod shutdown;
 mod typed;
 
@@ -38,6 +39,7 @@ pub fn all() -> Vec<Case> {
         pace::cases(),
         effects::cases(),
         metrics::cases(),
+        schedules::cases(),
         child::cases(),
     ]
     .into_iter()
