@@ -5,8 +5,8 @@ use turno::BoxedBackend;
 
 use crate::bench;
 use crate::commands::{
-    audit, completions, enqueue, held, job, maintain, man, migrate, queue, refused, schedule, sql, stats,
-    torture, work,
+    audit, completions, doctor, enqueue, held, job, maintain, man, migrate, queue, refused, schedule, sql,
+    stats, torture, work,
 };
 use crate::db::Location;
 use crate::exit::{Exit, Fault};
@@ -75,6 +75,8 @@ pub enum Command {
     Stats(stats::Args),
     /// Prove that no row is out of reach of every rule; exit status 1 if one is
     Audit,
+    /// Look at server, schema, rights and queues for what is wrong, and say what to do
+    Doctor(doctor::Args),
     /// Remove records whose time is over
     Prune(maintain::PruneArgs),
     /// End leases that have expired
@@ -126,6 +128,11 @@ impl App {
         }
     }
 
+    /// What was given as the database, for what must not be shown of it.
+    pub fn url(&self) -> Option<&str> {
+        self.db.as_deref()
+    }
+
     /// Connects to a database that exists.
     pub async fn connect(&self) -> anyhow::Result<BoxedBackend> {
         self.location()?.connect().await
@@ -145,6 +152,7 @@ pub async fn dispatch(app: &mut App, command: Command) -> anyhow::Result<Exit> {
         Command::Top(args) => top::run(app, args).await,
         Command::Stats(args) => stats::run(app, args).await,
         Command::Audit => audit::run(app).await,
+        Command::Doctor(args) => doctor::run(app, args).await,
         Command::Prune(args) => maintain::prune(app, args).await,
         Command::Reap(args) => maintain::reap(app, args).await,
         Command::Promote(args) => maintain::promote(app, args).await,

@@ -6,30 +6,33 @@ use turno::ErrorKind;
 
 /// How the program ends. `HELP` is what `--help` says about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 pub enum Exit {
     /// Done as asked.
-    Ok = 0,
+    Ok,
     /// Done, and the answer is bad news: lines are dead, `audit` found something, a row was refused.
-    BadNews = 1,
+    BadNews,
     /// The command line or the input is wrong; nothing was sent, or the message says what was.
-    Usage = 2,
+    Usage,
     /// No such job, or its state or its unique key forbids it.
-    Conflict = 3,
+    Conflict,
     /// The database cannot be reached, or stayed busy; the same command may succeed later.
-    Unavailable = 4,
+    Unavailable,
     /// The database role lacks the right.
-    Permission = 5,
+    Permission,
     /// The schema is missing, too old or too new.
-    Schema = 6,
+    Schema,
     /// A bug, or a database that was changed by hand.
-    Internal = 70,
+    Internal,
     /// An input or output file failed.
-    InputOutput = 74,
+    InputOutput,
     /// Stopped by SIGINT.
-    Interrupted = 130,
+    Interrupted,
     /// Stopped by SIGTERM.
-    Terminated = 143,
+    Terminated,
+    /// `doctor` found something critical. Its numbers are those that monitoring expects.
+    Critical,
+    /// `doctor` found nothing worse than what it could not look at.
+    Unknown,
 }
 
 /// The table that ends `turno --help`.
@@ -45,9 +48,27 @@ Exit status:
    70  a bug, or a database that was changed by hand
    74  a file, standard input or standard output failed
   130  stopped by SIGINT
-  143  stopped by SIGTERM";
+  143  stopped by SIGTERM
+doctor alone answers 0 all is well, 1 a warning, 2 something critical, 3 nothing worse than what it could not look at";
 
 impl Exit {
+    /// The number.
+    pub fn status(self) -> u8 {
+        match self {
+            Exit::Ok => 0,
+            Exit::BadNews => 1,
+            Exit::Usage | Exit::Critical => 2,
+            Exit::Conflict | Exit::Unknown => 3,
+            Exit::Unavailable => 4,
+            Exit::Permission => 5,
+            Exit::Schema => 6,
+            Exit::Internal => 70,
+            Exit::InputOutput => 74,
+            Exit::Interrupted => 130,
+            Exit::Terminated => 143,
+        }
+    }
+
     /// The word that `--json` prints for this status when the error has no kind of its own.
     pub fn word(self) -> &'static str {
         match self {
@@ -62,13 +83,15 @@ impl Exit {
             Exit::InputOutput => "input_output",
             Exit::Interrupted => "interrupted",
             Exit::Terminated => "terminated",
+            Exit::Critical => "critical",
+            Exit::Unknown => "unknown",
         }
     }
 }
 
 impl From<Exit> for std::process::ExitCode {
     fn from(exit: Exit) -> Self {
-        std::process::ExitCode::from(exit as u8)
+        std::process::ExitCode::from(exit.status())
     }
 }
 
@@ -155,8 +178,9 @@ mod tests {
         ];
         let named: Vec<&str> =
             HELP.lines().skip(1).map(|line| line.split_whitespace().next().unwrap()).collect();
-        let known: Vec<String> = all.iter().map(|exit| (*exit as u8).to_string()).collect();
-        assert_eq!(named, known);
+        let known: Vec<String> = all.iter().map(|exit| exit.status().to_string()).collect();
+        assert_eq!(named[..known.len()], known);
+        assert_eq!(named[known.len()..], ["doctor"]);
     }
 
     #[test]

@@ -110,7 +110,7 @@ pub fn message(error: &anyhow::Error, url: Option<&str>) -> String {
 pub fn error_line(error: &anyhow::Error, json: bool, url: Option<&str>) {
     let text = message(error, url);
     let line = if json {
-        let exit = crate::exit::of(error) as u8;
+        let exit = crate::exit::of(error).status();
         let kind = crate::exit::word(error);
         serde_json::json!({ "error": { "kind": kind, "message": text, "exit_status": exit } }).to_string()
     } else {

@@ -238,6 +238,14 @@ fn the_sql_api_shows_every_routine_in_every_language() {
 }
 
 #[test]
+fn the_operators_page_has_every_check_of_the_doctor() {
+    let page = read(&root().join("docs/operating.md"));
+    let table: String = page.lines().filter(|line| line.starts_with("| `")).collect();
+    let open = turno_contract::doctor::CHECKS.iter().filter(|(id, _)| !table.contains(&format!("`{id}`")));
+    report(open.map(|(id, _)| format!("docs/operating.md has no row for the check {id}")).collect());
+}
+
+#[test]
 fn the_readme_shows_the_documentation_test() {
     let example = regex(r"(?s)```rust\n(.*?)```");
     let readme = read(&root().join("README.md"));
@@ -349,7 +357,8 @@ fn backends() -> Vec<PathBuf> {
 fn operation_files() -> Vec<PathBuf> {
     let folders =
         backends().into_iter().flat_map(|path| ["sql/operations", "sql/internal"].map(|f| path.join(f)));
-    folders.filter(|folder| folder.exists()).flat_map(|folder| files(&folder, "sql")).collect()
+    let found = folders.filter(|folder| folder.exists()).flat_map(|folder| files(&folder, "sql"));
+    found.chain(backends().into_iter().map(|path| path.join("sql/doctor.sql"))).collect()
 }
 
 /// Faults of the files in a record of checksums, as `sha256sum` writes it.
@@ -362,7 +371,11 @@ fn edited(record: &str, content: impl Fn(&str) -> Vec<u8>) -> Vec<String> {
     record.lines().filter_map(line).collect()
 }
 
-/// The operations are the asynchronous methods of the trait `Backend`; `migrate` is what installs the others.
+/// Asynchronous methods of the trait `Backend` that are no routines: what installs the others, and what looks at what they
+/// stand on, by the statements of `sql/doctor.sql`.
+const NO_ROUTINES: [&str; 3] = ["migrate", "doctor", "oldest_transaction"];
+
+/// The operations are the other asynchronous methods of the trait.
 fn operations() -> BTreeSet<String> {
     let file = parse(&root().join("crates/turno-contract/src/backend.rs"));
     let methods = file.items.iter().filter_map(|item| match item {
@@ -373,7 +386,7 @@ fn operations() -> BTreeSet<String> {
         syn::TraitItem::Fn(method) if method.sig.asyncness.is_some() => Some(method.sig.ident.to_string()),
         _ => None,
     });
-    let found: BTreeSet<String> = names.filter(|name| name != "migrate").collect();
+    let found: BTreeSet<String> = names.filter(|name| !NO_ROUTINES.contains(&name.as_str())).collect();
     assert!(found.len() > 20, "the trait Backend was not understood: {found:?}");
     found
 }

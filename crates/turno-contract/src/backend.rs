@@ -5,12 +5,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::watch;
 
+use crate::doctor::{Check, DoctorOptions};
 use crate::settle::Refused;
 use crate::{
     AttemptRecord, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, DueSchedules, Engine,
     Enqueued, Failure, Finding, Fired, Firing, HeartbeatAnswer, JobFilter, JobId, JobRecord, MigrateReport,
     NewJob, Pruned, PutAnswer, QueueSettings, QueueStats, Reaped, RefusedRecord, Release, Result, Schedule,
-    ScheduleRecord, SettingsChange, Settled, Token,
+    ScheduleRecord, SettingsChange, Settled, Token, Unhandled, Usage,
 };
 
 /// A shared backend of any engine.
@@ -143,6 +144,21 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Proves that no row is out of reach of every rule; empty if all is well (rule V3).
     async fn audit(&self) -> Result<Vec<Finding>>;
+
+    /// The kinds of a queue whose jobs are given back again and again and never succeed (rule V4).
+    async fn unhandled(&self, queue: &str) -> Result<Vec<Unhandled>>;
+
+    /// Looks at what the operations stand on: server, schema, rights, transactions of others, and then at the rows. Each
+    /// look is bounded, and one that fails is an answer, never an error. It is no routine of the schema: it has to answer
+    /// while the schema is broken or missing.
+    async fn doctor(&self, options: &DoctorOptions) -> Vec<Check>;
+
+    /// How long ago the oldest transaction began that keeps the database from removing what is dead, as far as this login
+    /// may see; `None` if there is none.
+    async fn oldest_transaction(&self) -> Result<Option<Duration>>;
+
+    /// What this backend uses now.
+    fn usage(&self) -> Usage;
 
     /// One job, wherever it is in its life.
     async fn job(&self, job: JobId) -> Result<Option<JobRecord>>;

@@ -7,6 +7,7 @@
 mod backend;
 mod batch;
 mod claim;
+pub mod doctor;
 mod error;
 mod job;
 pub mod limits;
@@ -24,7 +25,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use job::{Engine, Enqueued, JobId, NewJob, State, Token, Verb, check_jobs};
 pub use operate::{
     AttemptRecord, CancelAnswer, Count, Finding, JobFilter, JobRecord, Keep, LeaseLoss, MigrateReport,
-    Pruned, QueueSettings, QueueStats, Reaped, RefusedRecord, SettingsChange,
+    Pruned, QueueSettings, QueueStats, Reaped, RefusedRecord, SettingsChange, Unhandled, Usage,
 };
 pub use payload::{check_json, check_key, check_name};
 pub use schedule::{

@@ -186,6 +186,28 @@ pub struct Finding {
     pub meaning: String,
 }
 
+/// Jobs of one kind that workers give back again and again and never complete: most often no handler knows the kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unhandled {
+    /// Their queue.
+    pub queue: String,
+    /// Their kind.
+    pub kind: String,
+    /// How many there are, among the first [`crate::limits::STATS_COUNT_CAP`] scheduled jobs of the queue.
+    pub jobs: Count,
+    /// One of them.
+    pub example: JobId,
+}
+
+/// What a backend itself uses and does, for metrics. It costs nothing to ask.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Connections to the database that are open now.
+    pub connections: u64,
+    /// Calls that were made again since the server had rolled them back (rule X3).
+    pub calls_repeated: u64,
+}
+
 /// Everything known about one job, wherever it is in its life. Never its token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct JobRecord {

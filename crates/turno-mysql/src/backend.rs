@@ -9,20 +9,21 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Row, Value};
 use serde_json::json;
 use tokio::sync::{OnceCell, watch};
+use turno_contract::doctor::{Check, DoctorOptions};
 use turno_contract::schema_files::SchemaFiles;
 use turno_contract::{
     AttemptRecord, Backend, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, DueSchedules,
     Engine, Enqueued, Error, ErrorKind, Failure, Finding, Fired, Firing, HeartbeatAnswer, JobFilter, JobId,
     JobRecord, Keep, MigrateReport, NewJob, Proofs, Pruned, PutAnswer, QueueSettings, QueueStats, Reaped,
     Refused, RefusedRecord, Release, Result, Retry, Schedule, ScheduleRecord, SettingsChange, Settled, Token,
-    check_jobs, check_json, check_name, cut_error, json_list, limits, whole_ms,
+    Unhandled, Usage, check_jobs, check_json, check_name, cut_error, json_list, limits, whole_ms,
 };
 
 use crate::batch::{enqueue_call, enqueue_calls};
 use crate::call::{Call, Caller};
 use crate::error::from_call;
 use crate::options::MysqlOptions;
-use crate::{files, migrate, rows};
+use crate::{doctor, files, migrate, rows};
 
 /// Longest mark of a sleeper, as the routine has it.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
@@ -76,6 +77,16 @@ impl MysqlBackend {
         self.caller.repeated()
     }
 
+    /// How to reach the installation.
+    pub(crate) fn options(&self) -> &MysqlOptions {
+        &self.options
+    }
+
+    /// What makes calls.
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
     pub(crate) fn payload_bytes_max(&self) -> usize {
         self.options.payload_bytes_max
     }
@@ -91,7 +102,7 @@ impl MysqlBackend {
         self.caller.later(COMMITTED_AFTER, move || doorbell.send_modify(|rings| *rings += 1));
     }
 
-    fn call_of(&self, sql: &str, params: Vec<Value>) -> Call {
+    pub(crate) fn call_of(&self, sql: &str, params: Vec<Value>) -> Call {
         Call { sql: self.text(sql).into_owned(), params }
     }
 
@@ -443,6 +454,24 @@ impl Backend for MysqlBackend {
 
     async fn audit(&self) -> Result<Vec<Finding>> {
         self.call("CALL turno.audit()", Vec::new()).await?.iter().map(rows::finding).collect()
+    }
+
+    async fn unhandled(&self, queue: &str) -> Result<Vec<Unhandled>> {
+        check_name("queue", queue)?;
+        let rows = self.call("CALL turno.unhandled(?)", vec![queue.into()]).await?;
+        rows.iter().map(|row| rows::unhandled(queue, row)).collect()
+    }
+
+    async fn doctor(&self, options: &DoctorOptions) -> Vec<Check> {
+        doctor::doctor(self, options).await
+    }
+
+    async fn oldest_transaction(&self) -> Result<Option<Duration>> {
+        doctor::oldest_transaction(self).await
+    }
+
+    fn usage(&self) -> Usage {
+        self.caller.usage()
     }
 
     async fn job(&self, job: JobId) -> Result<Option<JobRecord>> {

@@ -9,7 +9,7 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Row, Value};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::Semaphore;
-use turno_contract::{Error, ErrorKind, Result};
+use turno_contract::{Error, ErrorKind, Result, Usage};
 
 use crate::error::{from_call, from_connect, is_retryable, leaves_session_clean, may_be_migrating};
 use crate::options::MysqlOptions;
@@ -131,6 +131,13 @@ impl Caller {
 
     pub(crate) fn repeated(&self) -> u64 {
         self.shared.retries.load(Ordering::Relaxed)
+    }
+
+    /// Connections, idle or at work, and calls that were made again.
+    pub(crate) fn usage(&self) -> Usage {
+        let idle = self.shared.idle.lock().expect("no holder panics").len();
+        let at_work = POOL_SIZE.saturating_sub(self.shared.places.available_permits());
+        Usage { connections: (idle + at_work) as u64, calls_repeated: self.repeated() }
     }
 
     /// Rings later, for what a caller's transaction has enqueued and not committed yet.

@@ -26,7 +26,7 @@ pub(crate) const OPERATIONS: &[File] = files!("operations":
     "enqueue_prioritized" "fail" "fail_many" "forget" "heartbeat" "held" "job" "jobs" "pause" "promote" "prune"
     "queue_list" "queue_set" "reap" "refused" "refused_record" "release" "release_many" "reprioritize" "rerank" "resume"
     "retry" "schedule_due" "schedule_fire" "schedule_list" "schedule_pause" "schedule_put" "schedule_remove" "schedule_resume"
-    "schema_version" "stats" "wait");
+    "schema_version" "stats" "unhandled" "wait");
 
 /// Which role may call which operation.
 pub(crate) const GRANTS: &str = include_str!("../sql/grants.txt");

@@ -12,6 +12,7 @@
 mod backend;
 mod batch;
 mod call;
+mod doctor;
 mod error;
 mod files;
 mod migrate;

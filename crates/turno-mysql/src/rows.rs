@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use turno_contract::{
     AttemptRecord, CancelAnswer, ClaimedJob, Count, Enqueued, Error, ErrorKind, Finding, HeartbeatAnswer,
     JobId, JobRecord, Keep, LeaseLoss, Proof, QueueSettings, QueueStats, RefusedRecord, Result, Settled,
-    SettledStatus, Token, limits,
+    SettledStatus, Token, Unhandled, limits,
 };
 use uuid::Uuid;
 
@@ -217,6 +217,16 @@ pub(crate) fn finding(row: &Row) -> Result<Finding> {
         rows: get::<i64>(row, "row_count")?.max(0) as u64,
         example: get::<Option<i64>>(row, "example")?.map(JobId),
         meaning: get(row, "meaning")?,
+    })
+}
+
+pub(crate) fn unhandled(queue: &str, row: &Row) -> Result<Unhandled> {
+    let n = get::<i64>(row, "jobs")?.max(0) as u64;
+    Ok(Unhandled {
+        queue: queue.to_owned(),
+        kind: get(row, "kind")?,
+        jobs: Count { n, capped: n >= limits::STATS_COUNT_CAP },
+        example: JobId(get(row, "example")?),
     })
 }
 

@@ -5,6 +5,8 @@ mod rig;
 
 #[path = "server/deadlocks.rs"]
 mod deadlocks;
+#[path = "server/doctor.rs"]
+mod doctor;
 #[path = "server/isolation.rs"]
 mod isolation;
 #[path = "server/migrate.rs"]

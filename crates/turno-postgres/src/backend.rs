@@ -10,20 +10,21 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{Mutex, OnceCell, watch};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
+use turno_contract::doctor::{Check, DoctorOptions};
 use turno_contract::schema_files::SchemaFiles;
 use turno_contract::{
     AttemptRecord, Backend, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, DueSchedules,
     Engine, Enqueued, Error, ErrorKind, Failure, Finding, Fired, Firing, HeartbeatAnswer, JobFilter, JobId,
     JobRecord, Keep, MigrateReport, NewJob, Proofs, Pruned, PutAnswer, QueueSettings, QueueStats, Reaped,
     Refused, RefusedRecord, Release, Result, Retry, Schedule, ScheduleRecord, SettingsChange, Settled, Token,
-    check_jobs, check_json, check_name, cut_error, limits, whole_ms,
+    Unhandled, Usage, check_jobs, check_json, check_name, cut_error, limits, whole_ms,
 };
 use uuid::Uuid;
 
 use crate::call::{Caller, Param};
 use crate::doorbell::Doorbell;
 use crate::options::PostgresOptions;
-use crate::{files, migrate, rows};
+use crate::{doctor, files, migrate, rows};
 
 /// Longest mark of a sleeper, as the routine has it.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
@@ -496,6 +497,25 @@ impl Backend for PostgresBackend {
 
     async fn audit(&self) -> Result<Vec<Finding>> {
         Ok(self.call("SELECT * FROM turno.audit()", &[]).await?.iter().map(rows::finding).collect())
+    }
+
+    async fn unhandled(&self, queue: &str) -> Result<Vec<Unhandled>> {
+        check_name("queue", queue)?;
+        let rows = self.call("SELECT * FROM turno.unhandled($1)", &[(&queue, Type::TEXT)]).await?;
+        Ok(rows.iter().map(|row| rows::unhandled(queue, row)).collect())
+    }
+
+    async fn doctor(&self, options: &DoctorOptions) -> Vec<Check> {
+        doctor::doctor(&self.options, options).await
+    }
+
+    async fn oldest_transaction(&self) -> Result<Option<Duration>> {
+        doctor::oldest_transaction(&self.caller).await
+    }
+
+    fn usage(&self) -> Usage {
+        let (connections, calls_repeated) = self.caller.usage();
+        Usage { connections: connections + u64::from(self.doorbell.is_connected()), calls_repeated }
     }
 
     async fn job(&self, job: JobId) -> Result<Option<JobRecord>> {

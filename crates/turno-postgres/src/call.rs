@@ -209,6 +209,11 @@ impl Caller {
         client.prepare_typed_cached(sql, &types).await.map(Some)
     }
 
+    /// Connections of the pool, and calls that were made again.
+    pub(crate) fn usage(&self) -> (u64, u64) {
+        (self.pool.status().size as u64, self.retries.load(Ordering::Relaxed))
+    }
+
     /// A connection of its own for a migration, which is a conversation and not a call.
     pub(crate) async fn connection(&self) -> Result<deadpool_postgres::Client> {
         self.pool.get().await.map_err(from_pool)

@@ -27,6 +27,7 @@ pub(crate) struct Doorbell {
     target: Option<Target>,
     channel: String,
     started: AtomicBool,
+    connected: Arc<AtomicBool>,
     handle: Handle,
 }
 
@@ -37,6 +38,7 @@ impl Doorbell {
             target: options.listen.clone(),
             channel: options.schema.clone(),
             started: AtomicBool::new(false),
+            connected: Arc::new(AtomicBool::new(false)),
             handle,
         }
     }
@@ -46,22 +48,34 @@ impl Doorbell {
         self.target.is_some() && self.started.load(Ordering::Relaxed)
     }
 
+    /// Whether it holds a connection now.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connected.load(Ordering::Relaxed)
+    }
+
     /// Starts listening with the first subscriber: a process that only enqueues needs no third connection.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         if let Some(target) = &self.target
             && !self.started.swap(true, Ordering::Relaxed)
         {
             let (target, channel, rung) = (target.clone(), self.channel.clone(), self.rung.clone());
-            self.handle.spawn(listen_for_ever(target, channel, rung));
+            self.handle.spawn(listen_for_ever(target, channel, rung, self.connected.clone()));
         }
         self.rung.subscribe()
     }
 }
 
-async fn listen_for_ever(target: Target, channel: String, rung: Arc<watch::Sender<u64>>) {
+async fn listen_for_ever(
+    target: Target,
+    channel: String,
+    rung: Arc<watch::Sender<u64>>,
+    connected: Arc<AtomicBool>,
+) {
     let mut pause = Duration::from_millis(100);
     loop {
-        let heard = match listen(&target, &channel, &rung).await {
+        let outcome = listen(&target, &channel, &rung, &connected).await;
+        connected.store(false, Ordering::Relaxed);
+        let heard = match outcome {
             Ok(heard) => heard,
             Err(error) => {
                 tracing::warn!(%error, "the doorbell does not listen; workers poll until it does");
@@ -74,9 +88,15 @@ async fn listen_for_ever(target: Target, channel: String, rung: Arc<watch::Sende
 }
 
 /// Listens until the connection ends. Answers whether it ever listened.
-async fn listen(target: &Target, channel: &str, rung: &Arc<watch::Sender<u64>>) -> Result<bool> {
+async fn listen(
+    target: &Target,
+    channel: &str,
+    rung: &Arc<watch::Sender<u64>>,
+    connected: &AtomicBool,
+) -> Result<bool> {
     let (client, mut connection) =
         target.config.connect(connector(&target.verify)?).await.map_err(from_connect)?;
+    connected.store(true, Ordering::Relaxed);
     let bell = rung.clone();
     let driver = tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {

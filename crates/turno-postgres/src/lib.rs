@@ -11,6 +11,7 @@
 
 mod backend;
 mod call;
+mod doctor;
 mod doorbell;
 mod error;
 mod files;

@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 use turno_contract::{
     AttemptRecord, CancelAnswer, ClaimedJob, Count, Enqueued, Error, ErrorKind, Finding, HeartbeatAnswer,
     JobId, JobRecord, Keep, LeaseLoss, Proof, QueueSettings, QueueStats, RefusedRecord, Result, Settled,
-    SettledStatus, Token, limits,
+    SettledStatus, Token, Unhandled, limits,
 };
 
 pub(crate) fn millis(ms: i64) -> Duration {
@@ -159,6 +159,16 @@ pub(crate) fn finding(row: &Row) -> Finding {
         rows: row.get::<_, i64>("row_count").max(0) as u64,
         example: row.get::<_, Option<i64>>("example").map(JobId),
         meaning: row.get("meaning"),
+    }
+}
+
+pub(crate) fn unhandled(queue: &str, row: &Row) -> Unhandled {
+    let n = row.get::<_, i64>("jobs").max(0) as u64;
+    Unhandled {
+        queue: queue.to_owned(),
+        kind: row.get("kind"),
+        jobs: Count { n, capped: n >= limits::STATS_COUNT_CAP },
+        example: JobId(row.get("example")),
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod rig;
 
+#[path = "server/doctor.rs"]
+mod doctor;
 #[path = "server/doorbell.rs"]
 mod doorbell;
 #[path = "server/explain.rs"]

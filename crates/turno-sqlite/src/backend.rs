@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::watch;
+use turno_contract::doctor::{Check, DoctorOptions};
 use turno_contract::{
     AttemptRecord, Backend, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, DueSchedules,
     Engine, Enqueued, Error, Failure, Finding, Fired, Firing, HeartbeatAnswer, JobFilter, JobId, JobRecord,
     MigrateReport, NewJob, Pruned, PutAnswer, QueueSettings, QueueStats, Reaped, Refused, RefusedRecord,
-    Release, Result, Schedule, ScheduleRecord, SettingsChange, Settled, Token, check_name,
+    Release, Result, Schedule, ScheduleRecord, SettingsChange, Settled, Token, Unhandled, Usage, check_name,
     check_schedule_name, limits,
 };
 
@@ -19,9 +20,10 @@ use crate::lanes::{Class, Lanes};
 use crate::operations::settle::{Settle, check_worker};
 use crate::operations::{
     audit, claim, enqueue, heartbeat, listings, operate, prune, queues, reap, schedules, settle, stats,
+    unhandled,
 };
 use crate::options::{self, Place, SqliteOptions};
-use crate::{migrate, statements};
+use crate::{connection, doctor, migrate, statements};
 
 /// Longest time that one call of `wait` marks.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
@@ -34,6 +36,8 @@ pub struct SqliteBackend {
     options: SqliteOptions,
     lanes: Lanes,
     bell: Arc<Bell>,
+    /// The journal mode in which the file was found.
+    was_wal: Option<bool>,
 }
 
 impl SqliteBackend {
@@ -46,8 +50,12 @@ impl SqliteBackend {
     pub async fn connect(path_or_url: &str, options: SqliteOptions) -> Result<Self> {
         let (place, options) = options::parse(path_or_url, options)?;
         let bell = Arc::new(Bell::new());
+        let was_wal = match &place {
+            Place::File(path) => connection::is_wal(path),
+            Place::Memory => None,
+        };
         let lanes = Lanes::open(place.clone(), options.busy_timeout, bell.clone()).await?;
-        Ok(SqliteBackend { place, options, lanes, bell })
+        Ok(SqliteBackend { place, options, lanes, bell, was_wal })
     }
 
     /// The way to the threads, for tests that make trouble there.
@@ -291,6 +299,31 @@ impl Backend for SqliteBackend {
 
     async fn audit(&self) -> Result<Vec<Finding>> {
         self.lanes.read(audit::audit).await
+    }
+
+    async fn unhandled(&self, queue: &str) -> Result<Vec<Unhandled>> {
+        check_name("queue", queue)?;
+        let queue = queue.to_owned();
+        self.lanes.read(move |work| unhandled::unhandled(work, &queue)).await
+    }
+
+    async fn doctor(&self, options: &DoctorOptions) -> Vec<Check> {
+        doctor::doctor(self.place.clone(), self.was_wal, options.clone()).await
+    }
+
+    async fn oldest_transaction(&self) -> Result<Option<Duration>> {
+        // The file does not know who reads it, nor since when.
+        Ok(None)
+    }
+
+    fn usage(&self) -> Usage {
+        // One reads and one writes; a database in memory has one for both. Waiting for the right to write repeats nothing.
+        let connections = match &self.place {
+            Place::Memory => 1,
+            Place::File(path) if path.exists() => 2,
+            Place::File(_) => 0,
+        };
+        Usage { connections, calls_repeated: 0 }
     }
 
     async fn job(&self, job: JobId) -> Result<Option<JobRecord>> {

@@ -90,33 +90,57 @@ fn switch_to_wal(connection: &Connection) -> Result<String> {
 
 /// Errors if the file, or the folder that it would be created in, lies on a network.
 fn refuse_network(path: &Path) -> Result<()> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let existing = if path.exists() { path } else { folder };
-    match file_system(existing)? {
+    match space(path)?.network {
         Some(name) => Err(network_error(path, name)),
         None => Ok(()),
     }
 }
 
-fn network_error(path: &Path, name: &str) -> Error {
-    let path = path.display();
-    Error::invalid(format!("{path} lies on a network file system ({name}), where SQLite's log is not safe"))
+/// The file, or the folder that it would be created in.
+#[cfg(target_os = "linux")]
+fn existing(path: &Path) -> &Path {
+    match path.parent() {
+        _ if path.exists() => path,
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// The file system of a file, or of the folder that it would be created in.
+pub(crate) struct Space {
+    /// Its name, if it is one of a network.
+    pub(crate) network: Option<&'static str>,
+    /// What is free on it; `None` where the system does not say.
+    pub(crate) free_bytes: Option<u64>,
 }
 
 #[cfg(target_os = "linux")]
-fn file_system(path: &Path) -> Result<Option<&'static str>> {
+pub(crate) fn space(path: &Path) -> Result<Space> {
+    let path = existing(path);
     let answer = rustix::fs::statfs(path).map_err(|error| {
         Error::new(ErrorKind::Unavailable, format!("{}: {error}", path.display())).with_source(error)
     })?;
-    Ok(network_name(answer.f_type as i64))
+    let free_bytes = u64::try_from(answer.f_bsize).ok().map(|size| size.saturating_mul(answer.f_bavail));
+    Ok(Space { network: network_name(answer.f_type as i64), free_bytes })
 }
 
 #[cfg(not(target_os = "linux"))]
-fn file_system(_path: &Path) -> Result<Option<&'static str>> {
-    Ok(None)
+pub(crate) fn space(_path: &Path) -> Result<Space> {
+    Ok(Space { network: None, free_bytes: None })
+}
+
+/// Whether the file is in the mode of the write-ahead log, by its header; `None` if there is no file that says so. Looked at
+/// before the database is opened, which switches it.
+pub(crate) fn is_wal(path: &Path) -> Option<bool> {
+    use std::io::Read;
+    let mut header = [0u8; 20];
+    std::fs::File::open(path).ok()?.read_exact(&mut header).ok()?;
+    header.starts_with(b"SQLite format 3").then_some(header[18] == 2)
+}
+
+fn network_error(path: &Path, name: &str) -> Error {
+    let path = path.display();
+    Error::invalid(format!("{path} lies on a network file system ({name}), where SQLite's log is not safe"))
 }
 
 /// The name of a network file system; `None` for a local one.

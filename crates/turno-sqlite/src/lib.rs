@@ -35,6 +35,7 @@
 mod backend;
 mod bell;
 mod connection;
+mod doctor;
 mod error;
 mod lanes;
 mod migrate;

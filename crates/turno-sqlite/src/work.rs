@@ -39,6 +39,11 @@ impl<'c> Work<'c> {
         Ok(Work { now, ..work })
     }
 
+    /// The schema's version.
+    pub(crate) fn version(&self) -> Result<i64> {
+        self.one("schema_version.read", &[], |row| row.get(0))
+    }
+
     /// The connection itself.
     pub(crate) fn connection(&self) -> &'c Connection {
         self.connection

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::Semaphore;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
-use turno_contract::{Error, ErrorKind, Result};
+use turno_contract::{Error, ErrorKind, Result, Usage};
 use uuid::Uuid;
 
 use crate::error::{from_call, from_connect, is_retryable};
@@ -160,7 +160,7 @@ impl Caller {
     }
 
     /// Runs this on the backend's thread, to its end even if nobody waits for it any more.
-    async fn on_own_thread<T: Send + 'static>(
+    pub(crate) async fn on_own_thread<T: Send + 'static>(
         &self,
         future: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
@@ -191,6 +191,13 @@ impl Caller {
 
     pub(crate) fn repeated(&self) -> u64 {
         self.shared.retries.load(Ordering::Relaxed)
+    }
+
+    /// Connections, idle or at work, and calls that were made again.
+    pub(crate) fn usage(&self) -> Usage {
+        let idle = self.shared.idle.lock().expect("no holder panics").len();
+        let at_work = POOL_SIZE.saturating_sub(self.shared.places.available_permits());
+        Usage { connections: (idle + at_work) as u64, calls_repeated: self.repeated() }
     }
 
     /// Rings later, for what a caller's transaction has enqueued and not committed yet.

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use turno_contract::{Backend, DueSchedules, QueueStats};
+use turno_contract::{Backend, DueSchedules, QueueStats, Usage};
 
 /// Most queues that get labels of their own.
 const QUEUES_MAX: usize = 500;
@@ -45,6 +46,11 @@ struct Seen {
     dead_at: Option<Instant>,
     /// How late the latest schedule is; `None` while it is not known.
     schedule_late: Option<Duration>,
+    /// What the backend uses; it is known also while the database is away.
+    usage: Usage,
+    /// How long the oldest transaction has been open that keeps dead rows from being removed; zero if there is none, and
+    /// `None` while it is not known.
+    oldest_transaction: Option<Duration>,
     asked: bool,
 }
 
@@ -65,6 +71,9 @@ impl Queues {
         // One for both questions, so that a scrape ends in time.
         let deadline = tokio::time::Instant::now() + ANSWER_WITHIN;
         if !stats_fresh {
+            let oldest = tokio::time::timeout_at(deadline, backend.oldest_transaction()).await;
+            let oldest = oldest.ok().and_then(Result::ok).map(Option::unwrap_or_default);
+            self.seen().oldest_transaction = oldest;
             let stats = tokio::time::timeout_at(deadline, backend.stats(WINDOW)).await;
             let stats = stats.ok().and_then(Result::ok);
             let due = match &stats {
@@ -77,6 +86,7 @@ impl Queues {
             seen.stats_at = stats.is_some().then(Instant::now);
             seen.stats = stats;
         }
+        self.seen().usage = backend.usage();
         if !dead_fresh && self.seen().stats.is_some() {
             let stats =
                 tokio::time::timeout_at(deadline, backend.stats(EVER)).await.ok().and_then(Result::ok);
@@ -113,6 +123,21 @@ impl Seen {
         let left_out = stats.len().saturating_sub(QUEUES_MAX);
         stats.truncate(QUEUES_MAX);
         (stats, left_out)
+    }
+}
+
+impl Seen {
+    /// What is the same for every queue.
+    fn of_database(&self, encoder: &mut DescriptorEncoder) -> std::fmt::Result {
+        let help = "Connections to the database that this process's backend has open";
+        plain(encoder, "turno_database_connections", help, self.usage.connections as f64)?;
+        let help = "Calls that were made again since the server had rolled them back: deadlocks, lock timeouts, conflicts";
+        let calls = encoder.encode_descriptor("turno_database_retries", help, None, MetricType::Counter)?;
+        ConstCounter::new(self.usage.calls_repeated).encode(calls)?;
+        let oldest = if self.asked { self.oldest_transaction } else { Some(Duration::ZERO) };
+        let Some(oldest) = oldest else { return Ok(()) };
+        let help = "How long the oldest transaction has been open that keeps dead rows from being removed; 0 if there is none";
+        plain(encoder, "turno_database_oldest_transaction_age_seconds", help, oldest.as_secs_f64())
     }
 }
 
@@ -159,6 +184,7 @@ impl Collector for QueueCollector {
             let help = "How long the longest due schedule has been waiting to be fired; 0 if none is due";
             plain(&mut encoder, "turno_schedule_late_seconds", help, late.as_secs_f64())?;
         }
+        seen.of_database(&mut encoder)?;
         let age = |s: &QueueStats| s.oldest_due_age.unwrap_or_default().as_secs_f64();
         let help = "Age of the oldest due job that no worker has taken; 0 if there is none";
         per_queue(&mut encoder, "turno_queue_oldest_due_age_seconds", help, &stats, age)?;

@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod completions;
+pub mod doctor;
 pub mod enqueue;
 mod follow;
 pub mod held;

@@ -35,6 +35,9 @@ fn a_worker_tells_what_it_does(rig: &Rig) {
         "turno_start_seconds_count{kind=\"bad\"} 0\n",
         "turno_queue_jobs{queue=\"q\",state=\"dead\"} 0",
         "turno_workers 1",
+        "turno_database_retries_total 0\n",
+        "turno_database_connections ",
+        "turno_database_oldest_transaction_age_seconds 0",
     ] {
         assert!(first.text.contains(seeded), "{seeded} is missing:\n{}", first.text);
     }

@@ -13,6 +13,7 @@ mod audit;
 mod cancel;
 mod claim;
 mod complete;
+mod doctor;
 mod enqueue;
 mod fail;
 mod forget;
@@ -34,6 +35,7 @@ mod reprioritize;
 mod retry;
 mod schedule;
 mod stats;
+mod unhandled;
 mod wait;
 
 /// What a case needs from the database or from the other cases.
@@ -140,6 +142,8 @@ pub fn all() -> Vec<Case> {
         attempts::cases(),
         refused::cases(),
         wait::cases(),
+        unhandled::cases(),
+        doctor::cases(),
         audit::cases(),
     ];
     of_modules.into_iter().flatten().collect()

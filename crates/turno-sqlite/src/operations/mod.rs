@@ -14,4 +14,5 @@ pub(crate) mod reap;
 pub(crate) mod schedules;
 pub(crate) mod settle;
 pub(crate) mod stats;
+pub(crate) mod unhandled;
 pub(crate) mod wait;

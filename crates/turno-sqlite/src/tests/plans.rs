@@ -24,7 +24,7 @@ const SCANS: &[(&str, &str)] = &[
 
 /// What the plans call rows that are in no table: parts of the same statement, and the list that a caller gave.
 const NO_TABLES: &[&str] =
-    &["CONSTANT", "names", "settings", "ready", "scheduled", "finished", "first_of", "f", "e", "q"];
+    &["CONSTANT", "names", "settings", "ready", "scheduled", "finished", "first_of", "f", "e", "q", "s"];
 
 /// What may sort, and why.
 const SORTS: &[(&str, &str)] = &[
@@ -34,6 +34,7 @@ const SORTS: &[(&str, &str)] = &[
     ("jobs.running", "running jobs are few"),
     ("stats.queues", "names of queues"),
     ("stats.running", "names of queues"),
+    ("unhandled.kinds", "kinds of at most 10,000 jobs"),
 ];
 
 /// Rules C1, C3, V1. B67.

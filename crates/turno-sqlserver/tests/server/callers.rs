@@ -8,7 +8,7 @@ use crate::rig::{SqlServerRig, run};
 const LEVELS: [&str; 4] = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"];
 
 /// What a session calls: each once, with nothing to find.
-const CALLS: [&str; 9] = [
+const CALLS: [&str; 10] = [
     "EXEC turno.claim N'[\"nobody\"]', N'w', 10, 1000, '11111111-1111-1111-1111-111111111111'",
     "EXEC turno.reap 10, 0",
     "EXEC turno.promote NULL, 10",
@@ -18,6 +18,7 @@ const CALLS: [&str; 9] = [
     "EXEC turno.stats 1000",
     "EXEC turno.queue_list",
     "EXEC turno.audit",
+    "EXEC turno.unhandled N'q'",
 ];
 
 async fn allow_snapshot(rig: &SqlServerRig) {
