@@ -74,9 +74,17 @@ fn jobs_are_listed_newest_first_in_pages_with_payloads_left_out() {
     assert_eq!(ids(&["--queue", "q", "--limit", "2", "--before", "4"]), ["2", "1"]);
     assert_eq!(ids(&["--state", "dead", "--state", "scheduled"]), [""; 0]);
     assert_eq!(ids(&["--kind", "nobody"]), [""; 0]);
+    turno.enqueue("q", &["--unique-key", "order 7", "--idempotency-key", "request 9"]);
+    assert_eq!(
+        (ids(&["--key", "order 7"]), ids(&["--key", "request 9", "--queue", "q"])),
+        (vec!["6".into()], vec!["6".into()])
+    );
+    assert_eq!((ids(&["--key", "order 7", "--queue", "other"]), ids(&["--key", "order"])), (vec![], vec![]));
+    assert_eq!(turno.call(&["job", "list", "--key", "k", "--state", "dead"]).status, Some(2));
+    assert_eq!(turno.call(&["job", "forget", "6"]).status, Some(3), "it has not ended");
     let listed = turno.call(&["job", "list", "--json"]);
     assert!(!listed.out.contains("secret"), "{}", listed.out);
-    let shown = turno.json(&["job", "list", "--limit", "1", "--show-payload"]);
+    let shown = turno.json(&["job", "list", "--limit", "1", "--before", "6", "--show-payload"]);
     assert_eq!(shown[0]["payload"], serde_json::json!({ "secret": 4 }));
     assert!(!turno.call(&["job", "list"]).out.contains("secret"));
     assert!(!turno.call(&["job", "show", "1"]).out.contains("secret"));

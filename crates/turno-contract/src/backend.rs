@@ -9,9 +9,9 @@ use crate::doctor::{Check, DoctorOptions};
 use crate::settle::Refused;
 use crate::{
     AttemptRecord, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, DueSchedules, Engine,
-    Enqueued, Failure, Finding, Fired, Firing, HeartbeatAnswer, JobFilter, JobId, JobRecord, MigrateReport,
-    NewJob, Pruned, PutAnswer, QueueSettings, QueueStats, Reaped, RefusedRecord, Release, Result, Schedule,
-    ScheduleRecord, SettingsChange, Settled, Token, Unhandled, Usage,
+    Enqueued, Failure, Finding, Fired, Firing, HeartbeatAnswer, JobFilter, JobId, JobRecord, JobsPage,
+    KeySearch, MigrateReport, NewJob, Pruned, PutAnswer, QueueSettings, QueueStats, Reaped, RefusedRecord,
+    Release, Result, Schedule, ScheduleRecord, SettingsChange, Settled, Token, Unhandled, Usage,
 };
 
 /// A shared backend of any engine.
@@ -163,8 +163,13 @@ pub trait Backend: Send + Sync + 'static {
     /// One job, wherever it is in its life.
     async fn job(&self, job: JobId) -> Result<Option<JobRecord>>;
 
-    /// A page of jobs, newest id first.
-    async fn jobs(&self, filter: &JobFilter) -> Result<Vec<JobRecord>>;
+    /// A page of jobs, newest id first, at a bounded cost: where few of many jobs match, the answer says how far the
+    /// search came (rules V2, V6).
+    async fn jobs(&self, filter: &JobFilter) -> Result<JobsPage>;
+
+    /// A page of the jobs that have this unique key, and of those that this idempotency key stands for, newest id first,
+    /// in whatever state (rule V7).
+    async fn find(&self, search: &KeySearch) -> Result<JobsPage>;
 
     /// The ended attempts of one job, in order.
     async fn attempts(&self, job: JobId) -> Result<Vec<AttemptRecord>>;

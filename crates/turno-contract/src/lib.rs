@@ -24,8 +24,9 @@ pub use claim::{Beat, ClaimRequest, Claimed, ClaimedJob, HeartbeatAnswer, Proof}
 pub use error::{Error, ErrorKind, Result};
 pub use job::{Engine, Enqueued, JobId, NewJob, State, Token, Verb, check_jobs};
 pub use operate::{
-    AttemptRecord, CancelAnswer, Count, Finding, JobFilter, JobRecord, Keep, LeaseLoss, MigrateReport,
-    Pruned, QueueSettings, QueueStats, Reaped, RefusedRecord, SettingsChange, Unhandled, Usage,
+    AttemptRecord, CancelAnswer, Count, Finding, JobFilter, JobRecord, JobsPage, Keep, KeySearch, LeaseLoss,
+    MigrateReport, Pruned, QueueSettings, QueueStats, Reaped, RefusedRecord, SettingsChange, Unhandled,
+    Usage,
 };
 pub use payload::{check_json, check_key, check_name};
 pub use schedule::{

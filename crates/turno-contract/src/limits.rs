@@ -62,6 +62,8 @@ pub const REFUSED_ROWS_PER_JOB_MAX: u32 = 100;
 pub const STATS_COUNT_CAP: u64 = 10_000;
 /// Most rows in one page of a listing.
 pub const PAGE_ROWS_MAX: u32 = 1000;
+/// Most jobs that a listing looks at for one page (rule V6).
+pub const LOOKED_AT_MAX: u64 = 10_000;
 
 /// Longest cron expression, in bytes.
 pub const SCHEDULE_CRON_BYTES_MAX: usize = 200;

@@ -337,6 +337,51 @@ pub struct JobFilter {
     pub limit: u32,
 }
 
+impl JobFilter {
+    /// The first page of jobs in this state, of any queue and kind.
+    pub fn new(state: State, limit: u32) -> Self {
+        JobFilter { state, queue: None, kind: None, before: None, limit }
+    }
+}
+
+/// Which key to look for.
+#[derive(Debug, Clone)]
+pub struct KeySearch {
+    /// A unique key or an idempotency key, byte for byte.
+    pub key: String,
+    /// Of this queue.
+    pub queue: Option<String>,
+    /// Continue below this id: pages go from the newest id down.
+    pub before: Option<JobId>,
+    /// Rows of a page, at most [`crate::limits::PAGE_ROWS_MAX`].
+    pub limit: u32,
+}
+
+impl KeySearch {
+    /// The first page of jobs with this key, of any queue.
+    pub fn new(key: impl Into<String>, limit: u32) -> Self {
+        KeySearch { key: key.into(), queue: None, before: None, limit }
+    }
+}
+
+/// A page of jobs, and how far the search for them went (rule V6).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JobsPage {
+    /// The jobs, newest id first.
+    pub jobs: Vec<JobRecord>,
+    /// `Some`: the page is not full, and yet the search stopped at this id, since it had looked at
+    /// [`crate::limits::LOOKED_AT_MAX`] jobs. Older ones may match: ask again with `before`.
+    pub searched_to: Option<JobId>,
+}
+
+impl JobsPage {
+    /// The `before` of the next page; `None` if there is certainly nothing more.
+    pub fn next(&self, limit: u32) -> Option<JobId> {
+        let last = || self.jobs.last().map(|job| job.id).filter(|_| self.jobs.len() >= limit as usize);
+        self.searched_to.or_else(last)
+    }
+}
+
 /// What `migrate` found and did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MigrateReport {

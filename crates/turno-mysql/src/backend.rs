@@ -14,9 +14,10 @@ use turno_contract::schema_files::SchemaFiles;
 use turno_contract::{
     AttemptRecord, Backend, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, DueSchedules,
     Engine, Enqueued, Error, ErrorKind, Failure, Finding, Fired, Firing, HeartbeatAnswer, JobFilter, JobId,
-    JobRecord, Keep, MigrateReport, NewJob, Proofs, Pruned, PutAnswer, QueueSettings, QueueStats, Reaped,
-    Refused, RefusedRecord, Release, Result, Retry, Schedule, ScheduleRecord, SettingsChange, Settled, Token,
-    Unhandled, Usage, check_jobs, check_json, check_name, cut_error, json_list, limits, whole_ms,
+    JobRecord, JobsPage, Keep, KeySearch, MigrateReport, NewJob, Proofs, Pruned, PutAnswer, QueueSettings,
+    QueueStats, Reaped, Refused, RefusedRecord, Release, Result, Retry, Schedule, ScheduleRecord,
+    SettingsChange, Settled, Token, Unhandled, Usage, check_jobs, check_json, check_key, check_name,
+    cut_error, json_list, limits, whole_ms,
 };
 
 use crate::batch::{enqueue_call, enqueue_calls};
@@ -479,7 +480,7 @@ impl Backend for MysqlBackend {
         rows.first().map(rows::job_record).transpose()
     }
 
-    async fn jobs(&self, filter: &JobFilter) -> Result<Vec<JobRecord>> {
+    async fn jobs(&self, filter: &JobFilter) -> Result<JobsPage> {
         let params = vec![
             filter.state.as_str().into(),
             filter.queue.as_deref().into(),
@@ -487,8 +488,18 @@ impl Backend for MysqlBackend {
             filter.before.map(|id| id.0).into(),
             filter.limit.into(),
         ];
-        let rows = self.call("CALL turno.jobs(?, ?, ?, ?, ?)", params).await?;
-        rows.iter().map(rows::job_record).collect()
+        rows::jobs_page(&self.call("CALL turno.jobs(?, ?, ?, ?, ?)", params).await?)
+    }
+
+    async fn find(&self, search: &KeySearch) -> Result<JobsPage> {
+        check_key("key", &search.key)?;
+        let params = vec![
+            search.key.as_str().into(),
+            search.queue.as_deref().into(),
+            search.before.map(|id| id.0).into(),
+            search.limit.into(),
+        ];
+        rows::jobs_page(&self.call("CALL turno.find(?, ?, ?, ?)", params).await?)
     }
 
     async fn attempts(&self, job: JobId) -> Result<Vec<AttemptRecord>> {

@@ -15,7 +15,7 @@ pub(crate) const SCHEMA: &[File] = files!("schema": "0001_initial");
 pub(crate) const INTERNAL: &[File] = files!("internal":
     "batch_check" "begin_work" "claim_check" "claim_take" "complete_all" "cut_error" "end_attempt" "end_work" "enqueue_bulk"
     "enqueue_check" "enqueue_check_many" "enqueue_keyed" "enqueue_row" "enqueue_rows" "enqueue_single" "enqueue_unique" "finish"
-    "forget_rows" "history_stats" "job_lock" "job_records" "ledger_add" "lost_work" "next_due_in" "oldest_due_ms" "own_work" "promote_due"
+    "forget_rows" "history_stats" "job_lock" "job_records" "jobs_few" "jobs_scan" "ledger_add" "lost_work" "next_due_in" "oldest_due_ms" "own_work" "promote_due"
     "prune_outcome" "queue_names" "queue_row" "queue_rows" "queue_stats" "raise_error" "raise_refusal" "random_id"
     "reap_expired" "reaper_hold" "retry_check" "retry_insert" "schedule_lock" "schedule_run_add" "settle_answers" "settle_check" "settle_lock"
     "settle_miss" "settle_row" "settle_rows" "settle_single" "token_jobs" "undo_work");
@@ -23,7 +23,7 @@ pub(crate) const INTERNAL: &[File] = files!("internal":
 /// The operations.
 pub(crate) const OPERATIONS: &[File] = files!("operations":
     "attempts" "audit" "cancel" "claim" "complete" "complete_many" "enqueue" "enqueue_many" "enqueue_many_prioritized"
-    "enqueue_prioritized" "fail" "fail_many" "forget" "heartbeat" "held" "job" "jobs" "pause" "promote" "prune"
+    "enqueue_prioritized" "fail" "fail_many" "find" "forget" "heartbeat" "held" "job" "jobs" "pause" "promote" "prune"
     "queue_list" "queue_set" "reap" "refused" "refused_record" "release" "release_many" "reprioritize" "rerank" "resume"
     "retry" "schedule_due" "schedule_fire" "schedule_list" "schedule_pause" "schedule_put" "schedule_remove" "schedule_resume"
     "schema_version" "stats" "unhandled" "wait");

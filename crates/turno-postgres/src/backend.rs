@@ -15,9 +15,10 @@ use turno_contract::schema_files::SchemaFiles;
 use turno_contract::{
     AttemptRecord, Backend, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, DueSchedules,
     Engine, Enqueued, Error, ErrorKind, Failure, Finding, Fired, Firing, HeartbeatAnswer, JobFilter, JobId,
-    JobRecord, Keep, MigrateReport, NewJob, Proofs, Pruned, PutAnswer, QueueSettings, QueueStats, Reaped,
-    Refused, RefusedRecord, Release, Result, Retry, Schedule, ScheduleRecord, SettingsChange, Settled, Token,
-    Unhandled, Usage, check_jobs, check_json, check_name, cut_error, limits, whole_ms,
+    JobRecord, JobsPage, Keep, KeySearch, MigrateReport, NewJob, Proofs, Pruned, PutAnswer, QueueSettings,
+    QueueStats, Reaped, Refused, RefusedRecord, Release, Result, Retry, Schedule, ScheduleRecord,
+    SettingsChange, Settled, Token, Unhandled, Usage, check_jobs, check_json, check_key, check_name,
+    cut_error, limits, whole_ms,
 };
 use uuid::Uuid;
 
@@ -523,7 +524,7 @@ impl Backend for PostgresBackend {
         rows.first().map(rows::job_record).transpose()
     }
 
-    async fn jobs(&self, filter: &JobFilter) -> Result<Vec<JobRecord>> {
+    async fn jobs(&self, filter: &JobFilter) -> Result<JobsPage> {
         let params: [Param<'_>; 5] = [
             (&filter.state.as_str(), Type::TEXT),
             (&filter.queue, Type::TEXT),
@@ -531,8 +532,18 @@ impl Backend for PostgresBackend {
             (&filter.before.map(|id| id.0), Type::INT8),
             (&(filter.limit as i32), Type::INT4),
         ];
-        let rows = self.call("SELECT * FROM turno.jobs($1, $2, $3, $4, $5)", &params).await?;
-        rows.iter().map(rows::job_record).collect()
+        rows::jobs_page(&self.call("SELECT * FROM turno.jobs($1, $2, $3, $4, $5)", &params).await?)
+    }
+
+    async fn find(&self, search: &KeySearch) -> Result<JobsPage> {
+        check_key("key", &search.key)?;
+        let params: [Param<'_>; 4] = [
+            (&search.key, Type::TEXT),
+            (&search.queue, Type::TEXT),
+            (&search.before.map(|id| id.0), Type::INT8),
+            (&(search.limit as i32), Type::INT4),
+        ];
+        rows::jobs_page(&self.call("SELECT * FROM turno.find($1, $2, $3, $4)", &params).await?)
     }
 
     async fn attempts(&self, job: JobId) -> Result<Vec<AttemptRecord>> {

@@ -14,7 +14,7 @@ pub(crate) const SCHEMA: &[File] = files!("schema": "0001_initial");
 /// Routines that operations share; nobody may call them from outside.
 pub(crate) const INTERNAL: &[File] = files!("internal":
     "batch_check" "claim_check" "claim_lock" "complete_rows" "cut_error" "end_attempt" "ended_as" "enqueue_check" "enqueue_keys"
-    "enqueue_rows" "enqueue_shape" "enqueue_unique" "finish" "forget_rows" "history_stats" "job_records" "ledger_add"
+    "enqueue_rows" "enqueue_shape" "enqueue_unique" "finish" "forget_rows" "history_stats" "job_records" "jobs_few" "jobs_stop" "ledger_add"
     "next_due_in" "oldest_due_ms" "own_transaction" "promote_due" "queue_names" "queue_row" "raise_refusal" "rank_of"
     "reap_expired" "reaper_hold" "retry_delay" "ring" "ring_all" "round_up" "settings" "settle_check" "settle_miss"
     "token_jobs" "traceparent_kept");
@@ -22,7 +22,7 @@ pub(crate) const INTERNAL: &[File] = files!("internal":
 /// The operations.
 pub(crate) const OPERATIONS: &[File] = files!("operations":
     "attempts" "audit" "cancel" "claim" "complete" "complete_many" "enqueue" "enqueue_many" "enqueue_many_prioritized"
-    "enqueue_prioritized" "fail" "fail_many" "forget" "heartbeat" "held" "job" "jobs" "pause" "promote" "prune" "queue_list"
+    "enqueue_prioritized" "fail" "fail_many" "find" "forget" "heartbeat" "held" "job" "jobs" "pause" "promote" "prune" "queue_list"
     "queue_set" "reap" "refused" "refused_record" "release" "release_many" "reprioritize" "rerank" "resume" "retry"
     "schedule_due" "schedule_fire" "schedule_list" "schedule_pause" "schedule_put" "schedule_remove" "schedule_resume"
     "schema_version" "stats" "unhandled" "wait");

@@ -6,8 +6,8 @@ use time::OffsetDateTime;
 use tokio_postgres::Row;
 use turno_contract::{
     AttemptRecord, CancelAnswer, ClaimedJob, Count, Enqueued, Error, ErrorKind, Finding, HeartbeatAnswer,
-    JobId, JobRecord, Keep, LeaseLoss, Proof, QueueSettings, QueueStats, RefusedRecord, Result, Settled,
-    SettledStatus, Token, Unhandled, limits,
+    JobId, JobRecord, JobsPage, Keep, LeaseLoss, Proof, QueueSettings, QueueStats, RefusedRecord, Result,
+    Settled, SettledStatus, Token, Unhandled, limits,
 };
 
 pub(crate) fn millis(ms: i64) -> Duration {
@@ -197,6 +197,19 @@ pub(crate) fn job_record(row: &Row) -> Result<JobRecord> {
         error: row.get("error"),
         traceparent: row.get("traceparent"),
     })
+}
+
+/// A page; a row that has nothing but an id says that the search stopped there (rule V6).
+pub(crate) fn jobs_page(rows: &[Row]) -> Result<JobsPage> {
+    let mut page = JobsPage::default();
+    for row in rows {
+        if row.get::<_, Option<&str>>("state").is_none() {
+            page.searched_to = Some(JobId(row.get("id")));
+        } else {
+            page.jobs.push(job_record(row)?);
+        }
+    }
+    Ok(page)
 }
 
 pub(crate) fn attempt(row: &Row) -> Result<AttemptRecord> {

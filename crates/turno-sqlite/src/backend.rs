@@ -10,9 +10,9 @@ use turno_contract::doctor::{Check, DoctorOptions};
 use turno_contract::{
     AttemptRecord, Backend, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, DueSchedules,
     Engine, Enqueued, Error, Failure, Finding, Fired, Firing, HeartbeatAnswer, JobFilter, JobId, JobRecord,
-    MigrateReport, NewJob, Pruned, PutAnswer, QueueSettings, QueueStats, Reaped, Refused, RefusedRecord,
-    Release, Result, Schedule, ScheduleRecord, SettingsChange, Settled, Token, Unhandled, Usage, check_name,
-    check_schedule_name, limits,
+    JobsPage, KeySearch, MigrateReport, NewJob, Pruned, PutAnswer, QueueSettings, QueueStats, Reaped,
+    Refused, RefusedRecord, Release, Result, Schedule, ScheduleRecord, SettingsChange, Settled, Token,
+    Unhandled, Usage, check_key, check_name, check_schedule_name, limits,
 };
 
 use crate::bell::Bell;
@@ -330,10 +330,17 @@ impl Backend for SqliteBackend {
         self.lanes.read(move |work| listings::job(work, job)).await
     }
 
-    async fn jobs(&self, filter: &JobFilter) -> Result<Vec<JobRecord>> {
+    async fn jobs(&self, filter: &JobFilter) -> Result<JobsPage> {
         check_limit(filter.limit, limits::PAGE_ROWS_MAX)?;
         let filter = filter.clone();
         self.lanes.read(move |work| listings::jobs(work, &filter)).await
+    }
+
+    async fn find(&self, search: &KeySearch) -> Result<JobsPage> {
+        check_key("key", &search.key)?;
+        check_limit(search.limit, limits::PAGE_ROWS_MAX)?;
+        let search = search.clone();
+        self.lanes.read(move |work| listings::find(work, &search)).await
     }
 
     async fn attempts(&self, job: JobId) -> Result<Vec<AttemptRecord>> {

@@ -16,7 +16,7 @@ macro_rules! files {
 pub(crate) const OPERATIONS: &[(&str, &str)] = files!("operations":
     enqueue, claim, held, heartbeat, complete, fail, release, refused_record, reap, promote, cancel, retry, reprioritize,
     pause, resume, queue_set, queue_list, schedule_put, schedule_list, schedule_pause, schedule_resume, schedule_remove,
-    schedule_due, schedule_fire, prune, forget, stats, audit, unhandled, job, jobs, attempts, refused, wait,
+    schedule_due, schedule_fire, prune, forget, stats, audit, unhandled, job, jobs, find, attempts, refused, wait,
 );
 
 /// Statements that several operations share.

@@ -13,9 +13,10 @@ use turno_contract::schema_files::SchemaFiles;
 use turno_contract::{
     AttemptRecord, Backend, Beat, CancelAnswer, ClaimRequest, Claimed, ClaimedJob, Completion, DueSchedules,
     Engine, Enqueued, Error, ErrorKind, Failure, Finding, Fired, Firing, HeartbeatAnswer, JobFilter, JobId,
-    JobRecord, Keep, MigrateReport, NewJob, Proofs, Pruned, PutAnswer, QueueSettings, QueueStats, Reaped,
-    Refused, RefusedRecord, Release, Result, Retry, Schedule, ScheduleRecord, SettingsChange, Settled, Token,
-    Unhandled, Usage, check_jobs, check_json, check_name, cut_error, json_list, limits, whole_ms,
+    JobRecord, JobsPage, Keep, KeySearch, MigrateReport, NewJob, Proofs, Pruned, PutAnswer, QueueSettings,
+    QueueStats, Reaped, Refused, RefusedRecord, Release, Result, Retry, Schedule, ScheduleRecord,
+    SettingsChange, Settled, Token, Unhandled, Usage, check_jobs, check_json, check_key, check_name,
+    cut_error, json_list, limits, whole_ms,
 };
 
 use crate::batch::{enqueue_call, enqueue_calls};
@@ -469,7 +470,7 @@ impl Backend for SqlServerBackend {
         rows.first().map(rows::job_record).transpose()
     }
 
-    async fn jobs(&self, filter: &JobFilter) -> Result<Vec<JobRecord>> {
+    async fn jobs(&self, filter: &JobFilter) -> Result<JobsPage> {
         let params = vec![
             filter.state.as_str().into(),
             filter.queue.as_deref().into(),
@@ -477,8 +478,18 @@ impl Backend for SqlServerBackend {
             filter.before.map(|id| id.0).into(),
             filter.limit.into(),
         ];
-        let rows = self.call("EXEC turno.jobs @P1, @P2, @P3, @P4, @P5", params).await?;
-        rows.iter().map(rows::job_record).collect()
+        rows::jobs_page(&self.call("EXEC turno.jobs @P1, @P2, @P3, @P4, @P5", params).await?)
+    }
+
+    async fn find(&self, search: &KeySearch) -> Result<JobsPage> {
+        check_key("key", &search.key)?;
+        let params = vec![
+            search.key.as_str().into(),
+            search.queue.as_deref().into(),
+            search.before.map(|id| id.0).into(),
+            search.limit.into(),
+        ];
+        rows::jobs_page(&self.call("EXEC turno.find @P1, @P2, @P3, @P4", params).await?)
     }
 
     async fn attempts(&self, job: JobId) -> Result<Vec<AttemptRecord>> {

@@ -18,7 +18,7 @@ pub(crate) const INTERNAL: &[File] = files!("internal":
     "traceparent_kept"
     "heartbeat_miss" "queue_row_settings" "queue_names" "oldest_due_ms" "history_stats" "queue_stats" "batch_check"
     "claim_check" "claim_take" "claimed_jobs" "complete_all" "cut_error" "end_attempt" "enqueue_keyed" "enqueue_row" "enqueue_rows"
-    "enqueue_single" "enqueue_unique" "finish" "forget_rows" "heartbeat_keep" "job_lock" "job_records" "join_check"
+    "enqueue_single" "enqueue_unique" "finish" "forget_rows" "heartbeat_keep" "job_lock" "job_records" "jobs_few" "jobs_scan" "join_check"
     "key_find" "key_lock" "ledger_add" "list_check" "next_due_in" "own_check" "promote_due" "prune_outcome" "queue_row"
     "reap_expired" "reaper_hold" "retry_at" "retry_check" "retry_insert" "schedule_lock" "schedule_run_add" "settle_check" "settle_many" "settle_miss"
     "settle_row" "settle_single" "token_jobs");
@@ -26,7 +26,7 @@ pub(crate) const INTERNAL: &[File] = files!("internal":
 /// The operations.
 pub(crate) const OPERATIONS: &[File] = files!("operations":
     "attempts" "audit" "cancel" "claim" "complete" "complete_many" "enqueue" "enqueue_many" "enqueue_many_prioritized"
-    "enqueue_prioritized" "fail" "fail_many" "forget" "heartbeat" "held" "job" "jobs" "pause" "promote" "prune"
+    "enqueue_prioritized" "fail" "fail_many" "find" "forget" "heartbeat" "held" "job" "jobs" "pause" "promote" "prune"
     "queue_list" "queue_set" "reap" "refused" "refused_record" "release" "release_many" "reprioritize" "rerank" "resume"
     "retry" "schedule_due" "schedule_fire" "schedule_list" "schedule_pause" "schedule_put" "schedule_remove" "schedule_resume"
     "schema_version" "stats" "unhandled" "wait");

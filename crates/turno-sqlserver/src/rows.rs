@@ -8,8 +8,8 @@ use time::macros::datetime;
 use time::{OffsetDateTime, PrimitiveDateTime, UtcOffset};
 use turno_contract::{
     AttemptRecord, CancelAnswer, ClaimedJob, Count, Enqueued, Error, ErrorKind, Finding, HeartbeatAnswer,
-    JobId, JobRecord, Keep, LeaseLoss, Proof, Pruned, QueueSettings, QueueStats, RefusedRecord, Result,
-    Settled, SettledStatus, Token, Unhandled, limits,
+    JobId, JobRecord, JobsPage, Keep, LeaseLoss, Proof, Pruned, QueueSettings, QueueStats, RefusedRecord,
+    Result, Settled, SettledStatus, Token, Unhandled, limits,
 };
 use uuid::Uuid;
 
@@ -340,6 +340,19 @@ pub(crate) fn job_record(row: &Row) -> Result<JobRecord> {
         error: get(row, "error")?,
         traceparent: get(row, "traceparent")?,
     })
+}
+
+/// A page; a row that has nothing but an id says that the search stopped there (rule V6).
+pub(crate) fn jobs_page(rows: &[Row]) -> Result<JobsPage> {
+    let mut page = JobsPage::default();
+    for row in rows {
+        if get::<Option<String>>(row, "state")?.is_none() {
+            page.searched_to = Some(JobId(get(row, "id")?));
+        } else {
+            page.jobs.push(job_record(row)?);
+        }
+    }
+    Ok(page)
 }
 
 pub(crate) fn attempt(row: &Row) -> Result<AttemptRecord> {

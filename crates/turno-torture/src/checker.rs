@@ -211,11 +211,13 @@ async fn compare(run: &Run) -> Result<()> {
             let filter =
                 JobFilter { state: *state, queue: Some(run.queue.clone()), kind: None, before, limit: PAGE };
             let page = patiently(|| run.database.backend.jobs(&filter)).await?;
-            let Some(last) = page.last() else { break };
-            before = Some(last.id);
-            for record in page {
+            before = page.next(PAGE);
+            for record in page.jobs {
                 missing.remove(&record.id);
                 compare_one(run, &record, &mut seen, &mut aside);
+            }
+            if before.is_none() {
+                break;
             }
         }
     }

@@ -275,7 +275,7 @@ impl Field {
             };
             // The newest have the longest to run.
             let jobs = run.database.backend.jobs(&filter).await.unwrap_or_default();
-            let job = jobs.into_iter().find(|job| job.kind == "slow");
+            let job = jobs.jobs.into_iter().find(|job| job.kind == "slow");
             if let Some(job) = job
                 && let Ok(held) = run.database.hold_row(job.id).await
             {

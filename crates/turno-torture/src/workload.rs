@@ -190,7 +190,7 @@ async fn forge_tokens(run: &Run, random: &mut fastrand::Rng) -> Result<()> {
         before: None,
         limit: 3,
     };
-    for job in run.database.backend.jobs(&filter).await? {
+    for job in run.database.backend.jobs(&filter).await?.jobs {
         let proof = Proof { job: job.id, attempt: job.attempt, token: Token::random() };
         let beat =
             run.database.backend.heartbeat(&[Beat { proof, started: true }], run.options.lease).await?;

@@ -1,6 +1,8 @@
 //! `turno job`: list, show and change jobs.
 
-use turno::{BoxedBackend, CancelAnswer, JobFilter, JobId, JobRecord, State};
+use std::io::Write;
+
+use turno::{BoxedBackend, CancelAnswer, JobFilter, JobId, JobRecord, JobsPage, KeySearch, State};
 
 use crate::args::App;
 use crate::exit::{Exit, Fault};
@@ -31,7 +33,10 @@ pub enum Command {
 /// Options of `turno job list`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  turno job list --state dead --queue mail\n  \
-    turno job list --json --limit 1000 --before 48213    the page below that id")]
+    turno job list --key 'order 7'                       with this unique or idempotency key\n  \
+    turno job list --json --limit 1000 --before 48213    the page below that id\n\n\
+Ids and keys are found at any size. For the rest a page looks at 10,000 jobs of each state; if it stops\n\
+before it is full, a line on standard error says where to go on.")]
 pub struct ListArgs {
     /// Only in this state: scheduled, ready, running, succeeded, dead, cancelled; repeat for more
     #[arg(long)]
@@ -42,6 +47,9 @@ pub struct ListArgs {
     /// Only of this kind
     #[arg(long)]
     kind: Option<String>,
+    /// Only those with this unique key, and the job that this idempotency key stands for
+    #[arg(long, conflicts_with_all = ["state", "kind"])]
+    key: Option<String>,
     /// Continue below this id
     #[arg(long, value_name = "ID")]
     before: Option<JobId>,
@@ -114,23 +122,21 @@ pub async fn run(app: &mut App, command: Command) -> anyhow::Result<Exit> {
 
 async fn list(app: &mut App, args: ListArgs) -> anyhow::Result<Exit> {
     let backend = app.connect().await?;
-    let states = if args.state.is_empty() { State::ALL } else { &args.state };
-    let mut jobs: Vec<JobRecord> = Vec::new();
-    for state in states {
-        let filter = JobFilter {
-            state: *state,
-            queue: args.queue.clone(),
-            kind: args.kind.clone(),
-            before: args.before,
-            limit: args.limit,
-        };
-        jobs.extend(backend.jobs(&filter).await?);
+    let JobsPage { jobs, searched_to } = match &args.key {
+        Some(key) => {
+            let search = KeySearch {
+                queue: args.queue.clone(),
+                before: args.before,
+                ..KeySearch::new(key, args.limit)
+            };
+            backend.find(&search).await?
+        }
+        None => in_states(&backend, &args).await?,
+    };
+    if let Some(id) = searched_to {
+        // Not an answer, and so not on standard output.
+        let _ = writeln!(std::io::stderr(), "turno: searched back to job {id}; --before {id} goes on");
     }
-    // A job that changed its state between two of the queries may have come twice; the later answer is the fresher one.
-    jobs.reverse();
-    jobs.sort_by_key(|job| std::cmp::Reverse(job.id));
-    jobs.dedup_by_key(|job| job.id);
-    jobs.truncate(args.limit as usize);
     if app.output.is_json() {
         for job in &jobs {
             app.output.document(&Job::new(job, args.show_payload))?;
@@ -145,6 +151,32 @@ async fn list(app: &mut App, args: ListArgs) -> anyhow::Result<Exit> {
     let rows: Vec<Vec<String>> = jobs.iter().map(|job| list_row(job, args.show_payload)).collect();
     app.output.table(&headings, &rows)?;
     Ok(Exit::Ok)
+}
+
+/// A page of the jobs in these states, or in any.
+async fn in_states(backend: &BoxedBackend, args: &ListArgs) -> anyhow::Result<JobsPage> {
+    let states = if args.state.is_empty() { State::ALL } else { &args.state };
+    let (mut jobs, mut searched_to): (Vec<JobRecord>, Option<JobId>) = Default::default();
+    for state in states {
+        let filter = JobFilter {
+            state: *state,
+            queue: args.queue.clone(),
+            kind: args.kind.clone(),
+            before: args.before,
+            limit: args.limit,
+        };
+        let page = backend.jobs(&filter).await?;
+        jobs.extend(page.jobs);
+        searched_to = searched_to.max(page.searched_to);
+    }
+    // A job that changed its state between two of the queries may have come twice; the later answer is the fresher one.
+    jobs.reverse();
+    jobs.sort_by_key(|job| std::cmp::Reverse(job.id));
+    jobs.dedup_by_key(|job| job.id);
+    // What lies below the place where the search stopped in one of the states is for the next page.
+    jobs.retain(|job| searched_to.is_none_or(|stop| job.id >= stop));
+    jobs.truncate(args.limit as usize);
+    Ok(JobsPage { searched_to: searched_to.filter(|_| jobs.len() < args.limit as usize), jobs })
 }
 
 fn list_row(job: &JobRecord, show_payload: bool) -> Vec<String> {

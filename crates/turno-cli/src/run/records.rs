@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 use tokio::task::JoinSet;
 use turno::{
-    BoxedBackend, CancelAnswer, Error, ErrorKind, JobFilter, JobId, JobRecord, SettingsChange, State, limits,
+    BoxedBackend, CancelAnswer, Error, ErrorKind, JobFilter, JobId, JobsPage, SettingsChange, State, limits,
 };
 
 use crate::exit::{Exit, Fault};
@@ -27,24 +27,33 @@ pub async fn unfinished(backend: &BoxedBackend, queue: &str) -> turno::Result<u6
     Ok(ours.map_or(0, |stats| stats.ready.n + stats.scheduled.n + stats.running.n))
 }
 
-/// A page of the run's jobs in this state, below `before`.
+/// A page of the run's jobs in this state, below `before`; never an empty one while there may be more.
 pub async fn page(
     backend: &BoxedBackend,
     queue: &str,
     state: State,
     before: Option<JobId>,
-) -> turno::Result<Vec<JobRecord>> {
+) -> turno::Result<JobsPage> {
     let (queue, limit) = (Some(queue.to_owned()), limits::PAGE_ROWS_MAX);
-    backend.jobs(&JobFilter { state, queue, kind: None, before, limit }).await
+    let mut filter = JobFilter { state, queue, kind: None, before, limit };
+    loop {
+        let page = backend.jobs(&filter).await?;
+        if !page.jobs.is_empty() || page.searched_to.is_none() {
+            return Ok(page);
+        }
+        filter.before = page.searched_to;
+    }
 }
 
 /// The ids of all the run's jobs in this state.
 pub async fn ids(backend: &BoxedBackend, queue: &str, state: State) -> turno::Result<Vec<JobId>> {
     let mut ids = Vec::new();
+    let mut before = None;
     loop {
-        let jobs = page(backend, queue, state, ids.last().copied()).await?;
-        ids.extend(jobs.iter().map(|job| job.id));
-        if jobs.len() < limits::PAGE_ROWS_MAX as usize {
+        let page = page(backend, queue, state, before).await?;
+        ids.extend(page.jobs.iter().map(|job| job.id));
+        before = page.next(limits::PAGE_ROWS_MAX);
+        if before.is_none() {
             return Ok(ids);
         }
     }
@@ -136,9 +145,9 @@ async fn wait_for_leases(backend: &BoxedBackend, queue: &str) -> anyhow::Result<
     loop {
         backend.reap(limits::MAINTENANCE_ROWS_MAX, Duration::ZERO).await?;
         let running = page(backend, queue, State::Running, None).await?;
-        let Some(first) = running.first() else { return Ok(()) };
+        let Some(first) = running.jobs.first() else { return Ok(()) };
         let leases: HashMap<_, _> =
-            running.iter().map(|job| (job.id, (job.attempt, job.lease_until))).collect();
+            running.jobs.iter().map(|job| (job.id, (job.attempt, job.lease_until))).collect();
         let known = known.get_or_insert_with(|| leases.clone());
         let renewed = leases.iter().find(|(id, lease)| known.get(id) != Some(lease));
         if let Some((id, _)) = renewed {

@@ -57,17 +57,17 @@ impl Summary {
         let mut known = counts.known;
         let (mut dead, mut dead_lines, mut before) = (0, Vec::new(), None);
         loop {
-            let jobs = records::page(backend, &queue, State::Dead, before).await?;
-            before = jobs.last().map(|job| job.id);
-            dead += jobs.len() as u64;
-            for job in &jobs {
+            let page = records::page(backend, &queue, State::Dead, before).await?;
+            before = page.next(limits::PAGE_ROWS_MAX);
+            dead += page.jobs.len() as u64;
+            for job in &page.jobs {
                 known.remove(&job.id);
                 if dead_lines.len() < DEAD_SHOWN {
                     let line = identity::shown(&job.kind, job.payload.as_deref());
                     dead_lines.push(DeadLine { id: job.id, line, error: job.error.clone() });
                 }
             }
-            if jobs.len() < limits::PAGE_ROWS_MAX as usize {
+            if before.is_none() {
                 break;
             }
         }

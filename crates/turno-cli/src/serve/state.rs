@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use tokio::sync::{Semaphore, watch};
 use turno::prometheus::Metrics;
-use turno::{BoxedBackend, JobFilter, JobId, JobRecord};
+use turno::{BoxedBackend, JobFilter, JobsPage, KeySearch};
 
 use super::access::Access;
 use super::problem::Problem;
@@ -76,35 +76,29 @@ impl Served {
         answer.map_err(Problem::from)
     }
 
-    /// The newest jobs of a filter that are wanted, and where to go on if there may be more. They come without payloads
-    /// and results, and are read a hundred at a time: a thousand of the largest at once would be a gigabyte. What no
-    /// index knows, such as a kind among millions that succeeded, is looked for only so far.
-    pub async fn newest(
-        &self,
-        filter: JobFilter,
-        looked_max: usize,
-        found_max: usize,
-        is_wanted: impl Fn(&JobRecord) -> bool,
-    ) -> Result<(Vec<JobRecord>, Option<JobId>), Problem> {
-        let mut filter = JobFilter { limit: ROWS_AT_ONCE, ..filter };
-        let (mut found, mut looked) = (Vec::new(), 0);
+    /// A page of jobs without their payloads and results. They are read a hundred at a time: a thousand of the largest at
+    /// once would be a gigabyte.
+    pub async fn newest(&self, mut filter: JobFilter) -> Result<JobsPage, Problem> {
+        let (wanted, mut found) = (filter.limit, JobsPage::default());
         loop {
-            let jobs = self.look(self.reads.jobs(&filter)).await?;
-            let is_last = jobs.len() < ROWS_AT_ONCE as usize;
-            for mut job in jobs {
-                (job.payload, job.result) = (None, None);
-                (filter.before, looked) = (Some(job.id), looked + 1);
-                if is_wanted(&job) {
-                    found.push(job);
-                }
-                if found.len() == found_max || looked == looked_max {
-                    return Ok((found, filter.before));
-                }
+            filter.limit = ROWS_AT_ONCE.min(wanted - found.jobs.len() as u32);
+            let mut page = self.look(self.reads.jobs(&filter)).await?;
+            page.jobs.iter_mut().for_each(|job| (job.payload, job.result) = (None, None));
+            let next = page.next(filter.limit);
+            found.jobs.append(&mut page.jobs);
+            found.searched_to = page.searched_to;
+            if next.is_none() || page.searched_to.is_some() || found.jobs.len() >= wanted as usize {
+                return Ok(found);
             }
-            if is_last {
-                return Ok((found, None));
-            }
+            filter.before = next;
         }
+    }
+
+    /// A page of the jobs with a key, like [`newest`](Served::newest).
+    pub async fn with_key(&self, search: &KeySearch) -> Result<JobsPage, Problem> {
+        let mut page = self.look(self.reads.find(search)).await?;
+        page.jobs.iter_mut().for_each(|job| (job.payload, job.result) = (None, None));
+        Ok(page)
     }
 }
 

@@ -182,7 +182,7 @@ async fn jobs(backend: &BoxedBackend, state: State, args: &Args) -> turno::Resul
     let mut found = Vec::new();
     for queue in queues {
         let filter = JobFilter { state, queue, kind: None, before: None, limit: JOBS_SHOWN };
-        found.extend(backend.jobs(&filter).await?);
+        found.extend(backend.jobs(&filter).await?.jobs);
     }
     found.sort_by_key(|job| std::cmp::Reverse(job.id));
     Ok(found)

@@ -10,6 +10,7 @@ cases![
     changes_are_asked_for_once_more_and_need_the_form_of_the_login,
     a_login_begins_with_a_token_and_ends,
     lists_and_searches_find_jobs,
+    a_search_among_many_says_how_far_it_went_and_goes_on,
     text_from_jobs_is_text,
     schedules_are_shown_with_their_next_instants_and_changed_when_confirmed,
 ];
@@ -147,7 +148,7 @@ fn a_login_begins_with_a_token_and_ends(rig: &Rig) {
 
 fn lists_and_searches_find_jobs(rig: &Rig) {
     let server = rig.serve(&[]);
-    let id = rig.enqueue("q", "welcome", &["--unique-key", "order 7"]);
+    let id = rig.enqueue("q", "welcome", &["--unique-key", "order 7", "--idempotency-key", "idem"]);
     let jobs: Vec<_> = (0..55).map(|_| serde_json::json!({"queue": "many", "kind": "k"})).collect();
     assert_eq!(server.post("/api/v1/jobs/batch", &serde_json::json!({"jobs": jobs})).status, 200);
     let row = format!("href=\"/jobs/{id}\"");
@@ -167,11 +168,47 @@ fn lists_and_searches_find_jobs(rig: &Rig) {
     assert!(older.contains("before="), "{older}");
     assert!(server.get(&older).text.contains(&row), "the oldest is on the second page");
     assert_eq!(server.get(&format!("/search?q={id}")).header("location"), Some(&*format!("/jobs/{id}")));
-    for q in ["welcome", "order+7"] {
+    for q in ["welcome", "order+7", "idem"] {
         assert!(server.get(&format!("/search?q={q}")).text.contains(&row), "{q}");
     }
-    assert!(server.get("/search?q=nothing").text.contains("No job."));
+    let named_like_the_id = rig.enqueue("q", "k", &["--idempotency-key", &id]);
+    let both = server.get(&format!("/search?q={id}")).text;
+    assert!(both.contains(&row) && both.contains(&format!("href=\"/jobs/{named_like_the_id}\"")));
+    assert!(server.get("/search?q=nothing").text.contains("No job has this id"));
+    assert_eq!(server.get("/search?q=").status, 422);
+    assert_eq!(server.get(&format!("/search?q={}", "k".repeat(513))).status, 422);
+    let longest = server.get(&format!("/search?q={}", "k".repeat(512)));
+    assert_eq!(longest.status, 200, "a key may be longer than a kind");
     assert_eq!(server.get("/jobs?state=lost").status, 422);
+}
+
+/// Rule V6.
+fn a_search_among_many_says_how_far_it_went_and_goes_on(rig: &Rig) {
+    let server = rig.serve(&[]);
+    let id = rig.enqueue("q", "rare", &[]);
+    let jobs: Vec<_> = (0..10_050).map(|_| serde_json::json!({"queue": "q", "kind": "k"})).collect();
+    assert_eq!(server.post("/api/v1/jobs/batch", &serde_json::json!({"jobs": jobs})).status, 200);
+    let row = format!("href=\"/jobs/{id}\"");
+    let page = server.get("/jobs?state=ready&kind=rare").text;
+    assert!(
+        page.contains("Searched back to job") && page.contains("Search on") && !page.contains(&row),
+        "{page}"
+    );
+    let said = server.get("/api/v1/jobs?state=ready&kind=rare").json();
+    assert!(said["jobs"].as_array().unwrap().is_empty() && said["next"] == said["searched_to"], "{said}");
+    let before = said["next"].as_str().unwrap().to_owned();
+    let more = server.get(&format!("/api/v1/jobs?state=ready&kind=rare&before={before}")).json();
+    assert_eq!((&more["jobs"][0]["id"], &more["next"]), (&serde_json::json!(id), &serde_json::Value::Null));
+    assert!(server.get(&format!("/jobs?state=ready&kind=rare&before={before}")).text.contains(&row));
+    let found = server.get("/search?q=rare").text;
+    assert!(found.contains(&format!("ready jobs</a>, searched back to job {before}")), "{found}");
+    let listed = rig.call(&["job", "list", "--state", "ready", "--kind", "rare", "--json"]);
+    assert!(
+        listed.out.is_empty() && listed.err.contains(&format!("--before {before} goes on")),
+        "{listed:?}"
+    );
+    let listed = rig.call(&["job", "list", "--kind", "rare", "--before", &before, "--json"]);
+    assert_eq!(listed.documents()[0]["id"], serde_json::json!(id));
 }
 
 fn text_from_jobs_is_text(rig: &Rig) {

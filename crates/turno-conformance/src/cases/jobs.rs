@@ -1,9 +1,9 @@
 //! Listings of jobs.
 
-use turno_contract::{ErrorKind, JobFilter, JobId, NewJob, Retry, State, limits};
+use turno_contract::{Completion, ErrorKind, JobFilter, JobId, NewJob, Retry, State, limits};
 
 use crate::Kit;
-use crate::kit::refused_as;
+use crate::kit::{WORKER, refused_as};
 
 super::cases! {
     Nothing: [
@@ -11,6 +11,8 @@ super::cases! {
         every_state_has_its_listing,
         filters_take_names_literally,
         a_page_has_limits,
+        a_state_of_few_jobs_is_found_among_many,
+        a_search_that_stops_says_where_and_goes_on,
     ],
 }
 
@@ -19,7 +21,43 @@ fn filter(kit: &Kit, state: State) -> JobFilter {
 }
 
 async fn list(kit: &Kit, filter: &JobFilter) -> Vec<JobId> {
-    kit.backend().jobs(filter).await.unwrap().into_iter().map(|job| job.id).collect()
+    let page = kit.backend().jobs(filter).await.unwrap();
+    assert_eq!(page.searched_to, None, "few jobs are always found");
+    page.jobs.into_iter().map(|job| job.id).collect()
+}
+
+/// Every job of a filter, page by page, and how many pages ended early.
+async fn every(kit: &Kit, filter: &JobFilter) -> (Vec<JobId>, usize) {
+    let (mut filter, mut ids, mut early) = (filter.clone(), Vec::new(), 0);
+    loop {
+        let page = kit.backend().jobs(&filter).await.unwrap();
+        let next = page.next(filter.limit);
+        if let Some(stop) = page.searched_to {
+            assert!(page.jobs.iter().all(|job| job.id >= stop), "nothing below the place where it stopped");
+            assert!(page.jobs.len() < filter.limit as usize, "a full page needs no word about it");
+            early += 1;
+        }
+        ids.extend(page.jobs.into_iter().map(|job| job.id));
+        let Some(next) = next else { return (ids, early) };
+        assert!(filter.before.is_none_or(|before| next < before), "a search that does not move");
+        filter.before = Some(next);
+    }
+}
+
+/// More jobs than a page looks at, all of one kind, newer than what was there before.
+const CROWD: usize = limits::LOOKED_AT_MAX as usize + 50;
+
+/// Claims and completes the crowd.
+async fn complete_crowd(kit: &Kit) {
+    let mut left = CROWD;
+    while left > 0 {
+        let jobs = kit.claim_n(1000).await;
+        assert!(!jobs.is_empty(), "{left} of the crowd are left");
+        left -= jobs.len();
+        let completions: Vec<Completion> =
+            jobs.iter().map(|job| Completion { proof: job.proof, result: None }).collect();
+        kit.backend().complete(WORKER, &completions).await.unwrap();
+    }
 }
 
 /// Rule V2. B37: rows that come in between shift no page.
@@ -58,7 +96,7 @@ async fn every_state_has_its_listing(kit: Kit) {
     let expected = [scheduled, ready, running.proof.job, succeeded.proof.job, dead.proof.job, cancelled];
     for (state, id) in State::ALL.iter().zip(expected) {
         assert_eq!(list(&kit, &filter(&kit, *state)).await, vec![id], "{state}");
-        let listed = kit.backend().jobs(&filter(&kit, *state)).await.unwrap().remove(0);
+        let listed = kit.backend().jobs(&filter(&kit, *state)).await.unwrap().jobs.remove(0);
         assert_eq!(listed, kit.job(id).await);
     }
     let everywhere =
@@ -80,6 +118,48 @@ async fn filters_take_names_literally(kit: Kit) {
         let queue = kit.queue().replace('_', "%");
         let elsewhere = JobFilter { queue: Some(queue), ..by_kind };
         assert_eq!(list(&kit, &elsewhere).await, vec![]);
+    }
+}
+
+/// Rule V6. B37: what a queue has few of is found at once, however many jobs came after it.
+async fn a_state_of_few_jobs_is_found_among_many(kit: Kit) {
+    let (quiet, crowd) = (kit.beside("quiet"), kit.beside("crowd"));
+    let succeeded = quiet.running_one().await.proof;
+    quiet.complete(succeeded).await;
+    let running = quiet.running_one().await.proof.job;
+    let scheduled = quiet.scheduled(std::time::Duration::from_secs(1000)).await;
+    let ready = quiet.enqueue_one().await;
+    crowd.enqueue_n(CROWD).await;
+    for (state, id) in [(State::Scheduled, scheduled), (State::Ready, ready), (State::Running, running)] {
+        assert_eq!(list(&quiet, &filter(&quiet, state)).await, vec![id], "{state}");
+    }
+    let other_kind = JobFilter { kind: Some("other".into()), ..filter(&quiet, State::Ready) };
+    assert_eq!(list(&quiet, &other_kind).await, vec![]);
+    let below = JobFilter { before: Some(ready), ..filter(&quiet, State::Ready) };
+    assert_eq!(list(&quiet, &below).await, vec![]);
+    complete_crowd(&crowd).await;
+    assert_eq!(list(&quiet, &filter(&quiet, State::Succeeded)).await, vec![succeeded.job]);
+}
+
+/// Rule V6: never "no such job" after a part of them, and never a page that reads them all.
+async fn a_search_that_stops_says_where_and_goes_on(kit: Kit) {
+    let rare = NewJob::new(kit.queue(), "rare", "1");
+    let mut expected = vec![kit.enqueue_new(rare.clone()).await];
+    kit.enqueue_n(CROWD - 2).await;
+    expected.insert(0, kit.enqueue_new(rare).await);
+    for state in [State::Ready, State::Succeeded] {
+        let wanted = JobFilter { kind: Some("rare".into()), ..filter(&kit, state) };
+        let first = kit.backend().jobs(&wanted).await.unwrap();
+        assert!(first.jobs.len() < 2 && first.searched_to.is_some(), "{state}: {first:?}");
+        let (ids, early) = every(&kit, &wanted).await;
+        assert_eq!(ids, expected, "{state}, after {early} pages that ended early");
+        // Of all queues there is nothing that an index could tell.
+        let everywhere = JobFilter { queue: None, ..wanted };
+        let (ids, _) = every(&kit, &everywhere).await;
+        assert!(expected.iter().all(|id| ids.contains(id)), "{state}: {ids:?}");
+        if state == State::Ready {
+            complete_crowd(&kit).await;
+        }
     }
 }
 

@@ -16,6 +16,7 @@ mod complete;
 mod doctor;
 mod enqueue;
 mod fail;
+mod find;
 mod forget;
 mod heartbeat;
 mod held;
@@ -139,6 +140,7 @@ pub fn all() -> Vec<Case> {
         stats::cases(),
         job::cases(),
         jobs::cases(),
+        find::cases(),
         attempts::cases(),
         refused::cases(),
         wait::cases(),

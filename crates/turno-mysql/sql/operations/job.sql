@@ -8,5 +8,5 @@
 -- Rules: O6, V2
 CREATE PROCEDURE turno.job(IN p_job BIGINT)
 BEGIN
-    CALL turno.job_records(JSON_ARRAY(p_job));
+    CALL turno.job_records(JSON_ARRAY(p_job), NULL);
 END

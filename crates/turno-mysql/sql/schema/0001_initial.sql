@@ -140,6 +140,7 @@ CREATE TABLE IF NOT EXISTS turno.finished_job (
     PRIMARY KEY (id),
     KEY finished_job_by_queue (queue, outcome, finished_at, id),
     KEY finished_job_by_outcome (outcome, id),
+    KEY finished_job_by_key (unique_key, id),
     CONSTRAINT finished_job_outcome CHECK (outcome IN ('succeeded', 'dead', 'cancelled')),
     CONSTRAINT finished_job_verb CHECK (verb IN ('complete', 'fail', 'release', 'expire', 'revoke'))
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin ROW_FORMAT = DYNAMIC;

@@ -95,6 +95,35 @@ async fn measured(rig: &MysqlRig) -> Vec<(&'static str, i64)> {
     found
 }
 
+/// Rules V6, V7: a search for what is not there looks at ten thousand jobs and no further; one by a key, at nothing else.
+#[tokio::test]
+async fn a_search_reads_a_bounded_number_of_rows() {
+    for server in servers() {
+        let rig = MysqlRig::on(&server).await;
+        rig.mysql().enqueue(&vec![NewJob::new("q", "k", "1"); 30_000]).await.expect("enqueue");
+        let mut owner = rig.session().await;
+        let ended = "INSERT INTO turno.finished_job (id, queue, kind, outcome, priority, attempt, failures, max_attempts, max_run_ms,
+                         operation_id, charged, run_at, first_due_at, created_at, finished_at)
+                     SELECT id, queue, kind, IF(id % 2 = 0, 'dead', 'succeeded'), 0, 1, 0, 20, 1000, operation_id, FALSE, run_at, run_at,
+                         run_at, run_at
+                     FROM turno.job";
+        owner.query_drop(rig.sql(ended)).await.expect("ended jobs");
+        for (sql, most) in [
+            ("CALL turno.jobs('ready', NULL, 'none', NULL, 100)", 42_000),
+            ("CALL turno.jobs('ready', 'none', NULL, NULL, 100)", 22_000),
+            ("CALL turno.jobs('scheduled', NULL, NULL, NULL, 100)", 22_000),
+            ("CALL turno.jobs('succeeded', NULL, 'none', NULL, 100)", 22_000),
+            ("CALL turno.jobs('dead', 'q', 'none', NULL, 100)", 42_000),
+            ("CALL turno.jobs('ready', NULL, NULL, NULL, 100)", 12_000),
+            ("CALL turno.find('none', NULL, NULL, 100)", 300),
+            ("CALL turno.find('none', 'q', NULL, 100)", 300),
+        ] {
+            let (_, read) = reads(&mut owner, &rig.sql(sql)).await;
+            assert!(read <= most, "{server}: {sql} read {read} rows");
+        }
+    }
+}
+
 /// Rules C1, H1, S1, R1: a hundred times as many rows beside them change nothing, on a table whose statistics are old and on one
 /// whose are fresh.
 #[tokio::test]

@@ -160,6 +160,8 @@ CREATE TABLE turno.finished_job (
 CREATE INDEX finished_job_by_queue ON turno.finished_job (hashtextextended(queue, ascii(outcome)), finished_at, id)
     WITH (deduplicate_items = off);
 CREATE INDEX finished_job_trouble ON turno.finished_job (outcome, id) WHERE outcome <> 'succeeded';
+-- A job without a unique key has no entry here.
+CREATE INDEX finished_job_key ON turno.finished_job (unique_key, id) WHERE unique_key IS NOT NULL;
 
 CREATE TABLE turno.attempt (
     job_id       bigint NOT NULL,

@@ -109,6 +109,7 @@ async fn check_plans(server: &str) {
                 *most = (explained.buffers * 100 / jobs).max(*most);
             }
             check_stats(&mut explainer, n, server).await;
+            check_searches(&mut explainer, n, server).await;
         }
     }
     for (operation, _, _) in &operations {
@@ -131,7 +132,27 @@ async fn check_stats(explainer: &mut Explainer, n: i64, server: &str) {
     }
 }
 
-/// Rules C1, C6, V1. B27, B64: bounded buffers, the locking scan once, no sequential scan, at any size.
+/// A search for what is not there looks at ten thousand jobs and no further; one by a key, at nothing else.
+async fn check_searches(explainer: &mut Explainer, n: i64, server: &str) {
+    for (sql, most) in [
+        ("SELECT * FROM turno.jobs('succeeded', p_kind => 'none')", 25_000),
+        ("SELECT * FROM turno.jobs('succeeded', 'none')", 25_000),
+        ("SELECT * FROM turno.jobs('succeeded', 'q', 'none')", 50_000),
+        ("SELECT * FROM turno.jobs('dead', 'q', 'none')", 50_000),
+        ("SELECT * FROM turno.jobs('ready', p_kind => 'none')", 50_000),
+        ("SELECT * FROM turno.jobs('scheduled', 'none', 'none')", 25_000),
+        ("SELECT * FROM turno.jobs('running', 'none')", 25_000),
+        ("SELECT * FROM turno.find('none')", 300),
+        ("SELECT * FROM turno.find('none', 'q')", 100),
+    ] {
+        let explained = explainer.explain(sql).await;
+        let at = format!("{sql} at {n}, {server}");
+        assert!(explained.sequential_scans().is_empty(), "{at}: {:?}", explained.sequential_scans());
+        assert!(explained.buffers <= most, "{at}: {} buffers", explained.buffers);
+    }
+}
+
+/// Rules C1, C6, V1, V6, V7. B27, B64: bounded buffers, the locking scan once, no sequential scan, at any size.
 #[tokio::test]
 async fn operations_cost_the_same_at_any_size() {
     check_plans(&server_url()).await;

@@ -147,6 +147,8 @@ CREATE TABLE turno_finished_job (
 CREATE INDEX turno_finished_job_by_queue ON turno_finished_job (queue, outcome, finished_at, id);
 CREATE INDEX turno_finished_job_receipt ON turno_finished_job (queue, finished_at, id) WHERE payload IS NULL;
 CREATE INDEX turno_finished_job_trouble ON turno_finished_job (outcome, id) WHERE outcome <> 'succeeded';
+-- A job without a unique key has no entry here.
+CREATE INDEX turno_finished_job_key ON turno_finished_job (unique_key, id) WHERE unique_key IS NOT NULL;
 
 CREATE TABLE turno_attempt (
     job_id       INTEGER NOT NULL,

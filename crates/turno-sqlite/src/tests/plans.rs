@@ -14,8 +14,7 @@ use crate::statements;
 /// What may read a whole table, and why.
 const SCANS: &[(&str, &str)] = &[
     ("audit.", "an audit reads everything"),
-    ("jobs.running", "running jobs are few, and have an index of their own"),
-    ("jobs.succeeded", "from the newest id down; stops at the page's end"),
+    ("jobs.few_running", "an index of the running jobs alone, and no more than ten thousand of them"),
     ("queue_list.list", "one row per queue"),
     ("schema_version.", "one row per schema file"),
     ("stats.queues", "running jobs are few, and have an index of their own"),
@@ -31,7 +30,6 @@ const SORTS: &[(&str, &str)] = &[
     ("audit.", "an audit reads everything"),
     ("attempts.list", "at most 200 rows"),
     ("held.list", "at most one claim's jobs"),
-    ("jobs.running", "running jobs are few"),
     ("stats.queues", "names of queues"),
     ("stats.running", "names of queues"),
     ("unhandled.kinds", "kinds of at most 10,000 jobs"),

@@ -1,11 +1,12 @@
 -- job_records: everything known about unfinished and ended jobs, in one shape and without tokens.
--- Takes: ids as a JSON array. Returns: a row for each that exists, newest id first.
+-- Takes: ids as a JSON array; where a search stopped, or NULL. Returns: a row for each that exists, newest id first, and a last row
+--        that has nothing but an id for the place where the search stopped.
 -- Raises: nothing
 -- Transaction: any
 -- Writes: nothing
 -- Locks: none that lasts
 -- Rules: O6
-CREATE OR ALTER PROCEDURE turno.job_records @ids nvarchar(max)
+CREATE OR ALTER PROCEDURE turno.job_records @ids nvarchar(max), @stop bigint
 AS
 BEGIN
     DECLARE @wanted TABLE (id bigint NOT NULL PRIMARY KEY);
@@ -27,6 +28,10 @@ BEGIN
         SELECT f.id, f.queue, f.kind, f.outcome, f.payload, f.priority, f.attempt, f.failures, f.max_attempts, f.max_run_ms, f.operation_id,
                f.unique_key, f.created_at, f.run_at, f.worker, f.claimed_at, NULL, NULL, f.finished_at, f.result, f.error,
                f.traceparent
-        FROM @wanted w INNER LOOP JOIN turno.finished_job f WITH (FORCESEEK) ON f.id = w.id) t
-    ORDER BY t.id DESC;
+        FROM @wanted w INNER LOOP JOIN turno.finished_job f WITH (FORCESEEK) ON f.id = w.id
+        UNION ALL
+        SELECT @stop, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+               NULL
+        WHERE @stop IS NOT NULL) t
+    ORDER BY IIF(t.state IS NULL, 1, 0), t.id DESC;
 END;

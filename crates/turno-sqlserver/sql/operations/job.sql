@@ -15,5 +15,5 @@ BEGIN
         EXEC turno.join_check N'job', 0;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     DECLARE @ids nvarchar(30) = CONCAT(N'[', @job, N']');
-    EXEC turno.job_records @ids;
+    EXEC turno.job_records @ids, NULL;
 END;

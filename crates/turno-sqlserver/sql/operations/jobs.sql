@@ -1,11 +1,12 @@
--- jobs: a page of jobs in one state, newest id first.
+-- jobs: a page of jobs in one state, newest id first, at a bounded cost: it looks at the newest 10000 jobs, and if those do not fill
+--       the page, at all of the state or of the queue's state if those are at most 10000.
 -- Takes: the state; a queue or NULL; a kind or NULL; the id below which to go on or NULL; rows of a page.
--- Returns: rows as job does.
+-- Returns: rows as job does. A last row that has nothing but an id says that the search stopped there: go on below it.
 -- Raises: TU001, TU002
 -- Transaction: any but one at SNAPSHOT
 -- Writes: nothing
 -- Locks: none that lasts
--- Rules: V2, O6
+-- Rules: V2, V6, O6
 CREATE OR ALTER PROCEDURE turno.jobs
     @state varchar(20), @queue nvarchar(4000) = NULL, @kind nvarchar(4000) = NULL, @before bigint = NULL, @limit bigint = 100
 AS
@@ -15,31 +16,29 @@ BEGIN
     IF @@TRANCOUNT > 0
         EXEC turno.join_check N'jobs', 0;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-    DECLARE @below bigint = COALESCE(@before, 9223372036854775807), @ids nvarchar(max), @message nvarchar(200);
+    DECLARE @below bigint = COALESCE(@before, 9223372036854775807), @stop bigint, @n bigint, @ids nvarchar(max), @few nvarchar(max), @message nvarchar(200);
     DECLARE @queue_name varbinary(8000) = CONVERT(varbinary(8000), @queue), @kind_name varbinary(8000) = CONVERT(varbinary(8000), @kind);
-    DECLARE @page TABLE (id bigint NOT NULL PRIMARY KEY);
     EXEC turno.batch_check @limit;
     SET @message = CONCAT(COALESCE(@state, 'NULL'), N' is not a state');
     IF COALESCE(@state, '') NOT IN ('scheduled', 'ready', 'running', 'succeeded', 'dead', 'cancelled')
         THROW 53101, @message, 1;
+    -- The place comes first: what leaves the table between the two statements then hides nothing else.
     IF @state IN ('scheduled', 'ready', 'running')
-        INSERT INTO @page (id)
-        SELECT TOP (@limit) j.id FROM turno.unfinished_job j WITH (INDEX(job_pkey))
-        WHERE j.state = @state AND j.id < @below
-          AND (@queue_name IS NULL OR j.queue = @queue_name) AND (@kind_name IS NULL OR j.kind = @kind_name)
-        ORDER BY j.id DESC;
+        SET @stop = (SELECT j.id FROM turno.unfinished_job j WITH (INDEX(job_pkey)) WHERE j.id < @below
+                     ORDER BY j.id DESC OFFSET 9999 ROWS FETCH NEXT 1 ROWS ONLY);
     ELSE IF @state = 'succeeded'
-        INSERT INTO @page (id)
-        SELECT TOP (@limit) f.id FROM turno.finished_job f WITH (INDEX(finished_job_pkey))
-        WHERE f.outcome = @state AND f.id < @below
-          AND (@queue_name IS NULL OR f.queue = @queue_name) AND (@kind_name IS NULL OR f.kind = @kind_name)
-        ORDER BY f.id DESC;
+        SET @stop = (SELECT f.id FROM turno.finished_job f WITH (INDEX(finished_job_pkey)) WHERE f.id < @below
+                     ORDER BY f.id DESC OFFSET 9999 ROWS FETCH NEXT 1 ROWS ONLY);
     ELSE
-        INSERT INTO @page (id)
-        SELECT TOP (@limit) f.id FROM turno.finished_job f WITH (INDEX(finished_job_trouble), FORCESEEK)
-        WHERE f.outcome IN ('dead', 'cancelled') AND f.outcome = @state AND f.id < @below
-          AND (@queue_name IS NULL OR f.queue = @queue_name) AND (@kind_name IS NULL OR f.kind = @kind_name)
-        ORDER BY f.id DESC;
-    SET @ids = COALESCE(STUFF((SELECT N',' + CONVERT(nvarchar(20), p.id) FROM @page p FOR XML PATH(N'')), 1, 1, N'[') + N']', N'[]');
-    EXEC turno.job_records @ids;
+        SET @stop = (SELECT f.id FROM turno.finished_job f WITH (INDEX(finished_job_trouble), FORCESEEK)
+                     WHERE f.outcome IN ('dead', 'cancelled') AND f.outcome = @state AND f.id < @below
+                     ORDER BY f.id DESC OFFSET 9999 ROWS FETCH NEXT 1 ROWS ONLY);
+    EXEC turno.jobs_scan @state, @queue_name, @kind_name, @stop, @below, @limit, @ids OUTPUT, @n OUTPUT;
+    IF @n = @limit
+        SET @stop = NULL;
+    IF @stop IS NOT NULL
+        EXEC turno.jobs_few @state, @queue_name, @kind_name, @below, @limit, @few OUTPUT;
+    IF @few IS NOT NULL
+        SELECT @stop = NULL, @ids = @few;
+    EXEC turno.job_records @ids, @stop;
 END;

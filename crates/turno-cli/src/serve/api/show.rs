@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
-use turno::{JobFilter, JobId, QueueStats, limits};
+use turno::{JobFilter, JobId, KeySearch, QueueStats, limits};
 use utoipa::ToSchema;
 
 use super::types::{JobsQuery, RefusedQuery, ShowQuery, StatsQuery};
@@ -28,12 +28,17 @@ pub struct JobsPage {
     /// Newest first.
     #[schema(value_type = Vec<Job>)]
     jobs: Vec<Box<RawValue>>,
-    /// The `before` of the next page, if there may be one.
+    /// The `before` of the next page, if there may be one; also where this page is not full.
     #[schema(value_type = Option<String>)]
     next: Option<JobId>,
+    /// Set if the search stopped at this id, before the page was full, since it had looked at 10,000 jobs: older ones may
+    /// match.
+    #[schema(value_type = Option<String>)]
+    searched_to: Option<JobId>,
 }
 
-/// A page of jobs in one state, newest first. Roles: viewer, operator, scheduler.
+/// A page of jobs in one state, newest first; or with `key`, in any state, of the jobs that have this unique key or that this
+/// idempotency key stands for, found at any size. Roles: viewer, operator, scheduler.
 #[utoipa::path(get, path = "/jobs", operation_id = "jobs", tag = "look", params(JobsQuery),
     responses((status = 200, description = "The page", body = JobsPage), Problems))]
 pub async fn jobs(
@@ -50,26 +55,45 @@ pub async fn jobs(
     for (what, name) in [("queue", &query.queue), ("kind", &query.kind)] {
         name.as_deref().map_or(Ok(()), |name| turno::check_name(what, name))?;
     }
-    let mut filter = JobFilter {
-        state: query.state,
-        queue: query.queue,
-        kind: query.kind,
-        before: query.before,
-        limit: ROWS_AT_ONCE,
-    };
+    let ask = asked(&query)?;
     // Rows carry their payloads, shown or not: only a part of the page is in memory with them.
-    let mut shown = Vec::new();
+    let (mut shown, mut before) = (Vec::new(), query.before);
     loop {
-        filter.limit = ROWS_AT_ONCE.min(query.limit - shown.len() as u32);
-        let jobs = app.look(app.reads.jobs(&filter)).await?;
-        for job in &jobs {
+        let limit = ROWS_AT_ONCE.min(query.limit - shown.len() as u32);
+        let page = match &ask {
+            Ask::Jobs(filter) => {
+                app.look(app.reads.jobs(&JobFilter { before, limit, ..filter.clone() })).await?
+            }
+            Ask::Key(search) => {
+                app.look(app.reads.find(&KeySearch { before, limit, ..search.clone() })).await?
+            }
+        };
+        for job in &page.jobs {
             shown.push(to_raw_value(&Job::new(job, query.payload)).map_err(unwritable)?);
         }
-        filter.before = jobs.last().map(|job| job.id);
-        if jobs.len() < filter.limit as usize || shown.len() == query.limit as usize {
-            let next = filter.before.filter(|_| shown.len() == query.limit as usize);
-            return json(StatusCode::OK, &JobsPage { jobs: shown, next });
+        before = page.next(limit);
+        if before.is_none() || page.searched_to.is_some() || shown.len() == query.limit as usize {
+            let answer = JobsPage { jobs: shown, next: before, searched_to: page.searched_to };
+            return json(StatusCode::OK, &answer);
         }
+    }
+}
+
+/// What a list asks the database for.
+enum Ask {
+    Jobs(JobFilter),
+    Key(KeySearch),
+}
+
+fn asked(query: &JobsQuery) -> Result<Ask, Problem> {
+    let (queue, limit) = (query.queue.clone(), query.limit);
+    match (query.state, &query.key, &query.kind) {
+        (Some(state), None, kind) => {
+            Ok(Ask::Jobs(JobFilter { queue, kind: kind.clone(), ..JobFilter::new(state, limit) }))
+        }
+        (None, Some(key), None) => Ok(Ask::Key(KeySearch { queue, ..KeySearch::new(key, limit) })),
+        (None, None, _) => Err(Problem::invalid("give `state`, or `key`")),
+        (_, Some(_), _) => Err(Problem::invalid("`key` goes with neither `state` nor `kind`")),
     }
 }
 

@@ -416,13 +416,16 @@ pub struct SettledMany {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct JobsQuery {
-    /// In this state.
-    #[param(value_type = String, pattern = "^(scheduled|ready|running|succeeded|dead|cancelled)$")]
-    pub state: State,
+    /// In this state. Either this or `key` has to be given.
+    #[param(value_type = Option<String>, pattern = "^(scheduled|ready|running|succeeded|dead|cancelled)$")]
+    pub state: Option<State>,
+    /// With this unique key, or the job that this idempotency key stands for; in any state.
+    #[param(min_length = 1, max_length = 512)]
+    pub key: Option<String>,
     /// Of this queue.
     #[param(min_length = 1, max_length = 200)]
     pub queue: Option<String>,
-    /// Of this kind.
+    /// Of this kind; goes with `state`.
     #[param(min_length = 1, max_length = 200)]
     pub kind: Option<String>,
     /// Continue below this id.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use askama::Template;
 use axum::extract::State;
 use serde::Deserialize;
-use turno::{JobFilter, JobId, JobRecord, limits};
+use turno::{JobFilter, JobId, JobRecord};
 
 use super::show::{escaped, instant, line};
 use super::visitor::{Shell, Visitor};
@@ -15,7 +15,7 @@ use crate::serve::extract::Query;
 use crate::serve::state::Shared;
 
 /// Dead jobs that are read.
-const LOOKED_AT: usize = 1000;
+const LOOKED_AT: u32 = 1000;
 /// Jobs of a group that are named.
 const NAMED: usize = 8;
 
@@ -60,17 +60,17 @@ pub async fn groups(State(app): State<Shared>, visitor: Visitor, Query(of): Quer
         queue: Some(of.queue.clone()).filter(|queue| !queue.is_empty()),
         kind: None,
         before: None,
-        limit: limits::PAGE_ROWS_MAX,
+        limit: LOOKED_AT,
     };
-    let (jobs, more) = app.newest(filter, LOOKED_AT, LOOKED_AT, |_| true).await?;
+    let page = app.newest(filter).await?;
     let parameter = |queue: &str| format!("&queue={}", escaped(queue));
     Ok(render(&DeadPage {
         shell: visitor.shell("dead", true),
         queue_parameter: if of.queue.is_empty() { String::new() } else { parameter(&of.queue) },
         queue: of.queue,
-        groups: grouped(&jobs),
-        looked_at: jobs.len(),
-        is_full: more.is_some(),
+        groups: grouped(&page.jobs),
+        looked_at: page.jobs.len(),
+        is_full: page.next(LOOKED_AT).is_some(),
         may_retry: visitor.may(Right::Retry),
         form_token: visitor.form_token(),
     }))

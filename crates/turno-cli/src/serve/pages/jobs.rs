@@ -15,9 +15,6 @@ use crate::serve::state::Shared;
 /// Jobs on a page.
 const PAGE_ROWS: u32 = 50;
 
-/// Jobs that are looked at for a page of one kind.
-const LOOKED_AT: usize = 5000;
-
 /// Which jobs; empty fields are those of a form that was not filled in.
 #[derive(Debug, Deserialize)]
 pub struct Filter {
@@ -45,6 +42,7 @@ struct JobsPage {
     jobs: Vec<JobLine>,
     first_href: Option<String>,
     next_href: Option<String>,
+    searched_to: Option<String>,
 }
 
 /// The list.
@@ -53,12 +51,11 @@ pub async fn list(State(app): State<Shared>, visitor: Visitor, Query(filter): Qu
     let wanted = JobFilter {
         state: filter.state,
         queue: Some(filter.queue.clone()).filter(|queue| !queue.is_empty()),
-        kind: None,
+        kind: Some(filter.kind.clone()).filter(|kind| !kind.is_empty()),
         before: filter.before,
         limit: PAGE_ROWS,
     };
-    let is_wanted = |job: &turno::JobRecord| filter.kind.is_empty() || job.kind == filter.kind;
-    let (jobs, next) = app.newest(wanted, LOOKED_AT, PAGE_ROWS as usize, is_wanted).await?;
+    let found = app.newest(wanted).await?;
     let href = |before: Option<JobId>| {
         let mut href = format!("/jobs?state={}", filter.state);
         for (name, value) in [("queue", &filter.queue), ("kind", &filter.kind)] {
@@ -77,9 +74,10 @@ pub async fn list(State(app): State<Shared>, visitor: Visitor, Query(filter): Qu
         shell: visitor.shell(page, filter.before.is_none()),
         heading: format!("{}{} jobs", word[..1].to_uppercase(), &word[1..]),
         states: turno::State::ALL.iter().map(|state| (state.as_str(), *state == filter.state)).collect(),
-        jobs: jobs.iter().map(JobLine::from).collect(),
+        jobs: found.jobs.iter().map(JobLine::from).collect(),
         first_href: filter.before.map(|_| href(None)),
-        next_href: next.map(|next| href(Some(next))),
+        next_href: found.next(PAGE_ROWS).map(|next| href(Some(next))),
+        searched_to: found.searched_to.map(|id| id.to_string()),
         queue: filter.queue,
         kind: filter.kind,
     }))

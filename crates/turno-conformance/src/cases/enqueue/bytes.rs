@@ -59,7 +59,7 @@ async fn the_payload_comes_back_as_the_same_text(kit: Kit) {
         before: None,
         limit: 1000,
     };
-    let listed = kit.backend().jobs(&filter).await.unwrap();
+    let listed = kit.backend().jobs(&filter).await.unwrap().jobs;
     assert_eq!(listed.len(), claimed.len());
     for (job, payload) in listed.iter().rev().zip(PAYLOADS.iter().cycle()) {
         assert_eq!((job.payload.as_deref(), job.result.as_deref()), (Some(*payload), Some(*payload)));

@@ -75,10 +75,11 @@ async fn payload_of_each(kit: &Kit) -> HashMap<JobId, String> {
     let mut payloads = HashMap::new();
     loop {
         let page = kit.backend().jobs(&filter).await.unwrap();
-        let Some(last) = page.last() else { return payloads };
-        assert!(filter.before.is_none_or(|before| last.id < before), "a page repeats the one before");
-        filter.before = Some(last.id);
-        payloads.extend(page.into_iter().map(|job| (job.id, job.payload.unwrap())));
+        let next = page.next(filter.limit);
+        payloads.extend(page.jobs.into_iter().map(|job| (job.id, job.payload.unwrap())));
+        let Some(next) = next else { return payloads };
+        assert!(filter.before.is_none_or(|before| next < before), "a page repeats the one before");
+        filter.before = Some(next);
     }
 }
 

@@ -202,7 +202,7 @@ async fn ids_beyond_every_narrow_integer_live_a_whole_life(kit: Kit) {
             before: Some(turno_contract::JobId(ids[2].0 + 1)),
             limit: 2,
         };
-        let listed = kit.backend().jobs(&filter).await.unwrap();
+        let listed = kit.backend().jobs(&filter).await.unwrap().jobs;
         assert_eq!(listed.iter().map(|job| job.id).collect::<Vec<_>>(), vec![ids[1], ids[0]]);
     }
 }
