@@ -214,7 +214,13 @@ fn a_database_that_is_away_is_unavailable(rig: &Rig) {
         assert_eq!(said.problem(), (503, "unavailable".into()));
         assert_eq!(said.header("retry-after"), Some("1"));
     }
-    assert_eq!((server.get("/healthz").status, server.get("/").status), (503, 503));
+    assert_eq!(server.get("/healthz").status, 503);
+    for path in ["/", "/queues/q", "/jobs?state=dead", "/dead", "/refused", "/jobs/1", "/search?q=k"] {
+        let page = server.get(path);
+        assert_eq!((page.status, page.header("retry-after")), (503, Some("1")), "{path}: {page:?}");
+        assert!(page.header("content-type").unwrap().starts_with("text/html"), "{path}");
+        assert!(page.text.contains("Not available right now") && page.text.contains("Try again"), "{path}");
+    }
     assert!(server.get("/metrics").text.contains("\nturno_database_up 0.0\n"));
 }
 

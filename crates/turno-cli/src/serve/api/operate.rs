@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use turno::{CancelAnswer, JobId};
 
 use super::types::{CancelBody, CancelledBody, PausedBody, PriorityBody};
@@ -40,7 +40,8 @@ pub async fn cancel(
 /// Run a dead job again. Role: operator.
 #[utoipa::path(post, path = "/jobs/{id}/retry", operation_id = "retry", tag = "operate",
     params(("id" = String, Path, pattern = "^[0-9]{1,18}$")),
-    responses((status = 200, description = "The job as it is now", body = Job), Problems))]
+    responses((status = 200, description = "The job as it is now", body = Job),
+        (status = 204, description = "It was done; the job has no record any more, or cannot be read now"), Problems))]
 pub async fn retry(State(app): State<Shared>, caller: Caller, Id(id): Id) -> Result<Response, Problem> {
     caller.need(Right::Retry)?;
     app.ask_for_job(app.backend.retry(id)).await?;
@@ -50,7 +51,8 @@ pub async fn retry(State(app): State<Shared>, caller: Caller, Id(id): Id) -> Res
 /// Change the priority of an unfinished job. Role: scheduler.
 #[utoipa::path(post, path = "/jobs/{id}/priority", operation_id = "reprioritize", tag = "operate",
     params(("id" = String, Path, pattern = "^[0-9]{1,18}$")), request_body = PriorityBody,
-    responses((status = 200, description = "The job as it is now", body = Job), Problems))]
+    responses((status = 200, description = "The job as it is now", body = Job),
+        (status = 204, description = "It was done; the job has no record any more, or cannot be read now"), Problems))]
 pub async fn reprioritize(
     State(app): State<Shared>,
     caller: Caller,
@@ -63,10 +65,13 @@ pub async fn reprioritize(
     now(&app, id).await
 }
 
+/// The job after a change that was carried out: whatever is wrong with reading it must not look as if the change had
+/// failed, and a worker may have ended it meanwhile, with no record left.
 async fn now(app: &Served, id: JobId) -> Result<Response, Problem> {
-    let job = app.look(app.reads.job(id)).await?;
-    let job = job.ok_or_else(|| Problem::not_found(format!("there is no job {id}")))?;
-    json(StatusCode::OK, &Job::new(&job, false))
+    match app.look(app.reads.job(id)).await {
+        Ok(Some(job)) => json(StatusCode::OK, &Job::new(&job, false)),
+        Ok(None) | Err(_) => Ok(StatusCode::NO_CONTENT.into_response()),
+    }
 }
 
 /// Let no further claim take a job of this queue. Role: operator.

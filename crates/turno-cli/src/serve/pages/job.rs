@@ -6,7 +6,7 @@ use serde::Deserialize;
 use turno::{AttemptRecord, JobRecord};
 
 use super::refused::RefusedLine;
-use super::show::{instant, instant_or, line};
+use super::show::{between, bytes, instant, instant_or, line};
 use super::visitor::{Shell, Visitor};
 use super::{Answer, render};
 use crate::parse;
@@ -38,6 +38,7 @@ struct AttemptLine {
     claimed: String,
     started: String,
     ended: String,
+    took: String,
     worker: String,
     error: String,
 }
@@ -51,6 +52,7 @@ impl From<&AttemptRecord> for AttemptLine {
             claimed: instant(attempt.claimed_at),
             started: instant_or(attempt.started_at),
             ended: instant(attempt.ended_at),
+            took: between(attempt.claimed_at, attempt.ended_at),
             worker: attempt.worker.clone().unwrap_or_default(),
             error: line(attempt.error.as_deref()),
         }
@@ -86,7 +88,7 @@ pub async fn show(
     let attempts = app.look(app.reads.attempts(id)).await?;
     let refused = app.look(app.reads.refused(Some(id), None, REFUSED_SHOWN)).await?;
     let hidden = |text: &Option<String>| match text {
-        Some(text) => format!("{} bytes, hidden.", text.len()),
+        Some(text) => format!("{}, hidden.", bytes(text.len())),
         None => "None is kept.".to_owned(),
     };
     let shown = |text: &Option<String>| text.clone().filter(|_| asked.payload);

@@ -27,6 +27,29 @@ pub struct Filter {
     before: Option<JobId>,
 }
 
+/// What it means that nothing is listed, and what may help.
+fn nothing(filter: &Filter, stopped: bool) -> String {
+    let state = filter.state;
+    if stopped {
+        return "None among those that were looked at.".to_owned();
+    }
+    if filter.before.is_some() {
+        return format!("No older {state} job.");
+    }
+    if !filter.queue.is_empty() || !filter.kind.is_empty() {
+        return format!(
+            "No {state} job of this queue and kind. Names are compared exactly; an empty field means any."
+        );
+    }
+    let why = match state {
+        turno::State::Ready => "nothing waits for a worker.",
+        turno::State::Running => "no worker has a job now.",
+        turno::State::Scheduled => "none is due later or waits for a retry.",
+        _ => "or its record’s time is over.",
+    };
+    format!("No {state} job: {why}")
+}
+
 fn ready() -> turno::State {
     turno::State::Ready
 }
@@ -43,6 +66,8 @@ struct JobsPage {
     first_href: Option<String>,
     next_href: Option<String>,
     searched_to: Option<String>,
+    /// What an empty list means.
+    empty: String,
 }
 
 /// The list.
@@ -77,6 +102,7 @@ pub async fn list(State(app): State<Shared>, visitor: Visitor, Query(filter): Qu
         jobs: found.jobs.iter().map(JobLine::from).collect(),
         first_href: filter.before.map(|_| href(None)),
         next_href: found.next(PAGE_ROWS).map(|next| href(Some(next))),
+        empty: nothing(&filter, found.searched_to.is_some()),
         searched_to: found.searched_to.map(|id| id.to_string()),
         queue: filter.queue,
         kind: filter.kind,

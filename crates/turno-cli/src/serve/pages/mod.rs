@@ -77,12 +77,16 @@ struct ProblemPage<'a> {
     shell: Option<Shell>,
     title: &'a str,
     detail: &'a str,
+    /// Whether the same page may show something else in a while.
+    may_repeat: bool,
 }
 
 /// An error as a page.
 pub fn problem(problem: &Problem) -> Response {
-    let page = ProblemPage { shell: None, title: problem.title(), detail: problem.detail() };
     let mut headers = problem.headers();
+    let may_repeat = headers.contains_key(header::RETRY_AFTER);
+    let title = if may_repeat { "Not available right now" } else { problem.title() };
+    let page = ProblemPage { shell: None, title, detail: problem.detail(), may_repeat };
     // Browsers would ask for a password in a window of their own.
     headers.remove(header::WWW_AUTHENTICATE);
     (problem.status(), headers, render(&page)).into_response()

@@ -14,7 +14,34 @@ const ERROR_CHARS: usize = 160;
 
 /// A count; `+` says that there are at least as many.
 pub fn count(count: &Count) -> String {
-    format!("{}{}", count.n, if count.capped { "+" } else { "" })
+    format!("{}{}", number(count.n), if count.capped { "+" } else { "" })
+}
+
+/// A whole number, its thousands apart.
+pub fn number(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A size.
+pub fn bytes(n: usize) -> String {
+    match n {
+        0..10_240 => format!("{} bytes", number(n as u64)),
+        10_240..1_048_576 => format!("{} KiB", n / 1024),
+        _ => format!("{:.1} MiB", n as f64 / 1_048_576.0),
+    }
+}
+
+/// From one instant of the database to another.
+pub fn between(from: OffsetDateTime, to: OffsetDateTime) -> String {
+    time(Duration::try_from(to - from).ok())
 }
 
 /// A duration, or a dash.
@@ -101,6 +128,8 @@ mod tests {
         assert_eq!(instant(time::macros::datetime!(2026-11-30 08:05:09.123 +02:00)), "2026-11-30 06:05:09");
         assert_eq!(escaped("a b&c=é/\"<"), "a%20b%26c%3D%C3%A9%2F%22%3C");
         assert_eq!(pair(None, None), "–");
-        assert_eq!(count(&Count { n: 10_000, capped: true }), "10000+");
+        assert_eq!(count(&Count { n: 10_000, capped: true }), "10,000+");
+        assert_eq!([0, 999, 1000, 1_234_567].map(number), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([0, 1000, 65_536, 3 << 19].map(bytes), ["0 bytes", "1,000 bytes", "64 KiB", "1.5 MiB"]);
     }
 }

@@ -22,6 +22,12 @@
   show();
   document.querySelector("header .who").prepend(button);
 
+  // What is shown is old when nobody answers: the button says so.
+  const tell = (answered) => {
+    button.textContent = answered ? "Live" : "No answer: this is old";
+    button.classList.toggle("away-now", !answered);
+  };
+
   const busy = () =>
     document.hidden ||
     main.contains(document.activeElement) && document.activeElement !== main ||
@@ -31,6 +37,7 @@
     if (!live || busy()) return;
     try {
       const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+      tell(answer.ok && !answer.redirected);
       if (!answer.ok || answer.redirected) return;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const fresh = page.querySelector("main");
@@ -40,6 +47,7 @@
       main.querySelectorAll(".scroll").forEach((box, n) => { box.scrollLeft = offsets[n] || 0; });
     } catch {
       // The server is away; the next try may find it.
+      tell(false);
     }
   }, every_ms);
 })();
