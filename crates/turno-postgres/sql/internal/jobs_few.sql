@@ -31,9 +31,10 @@ BEGIN
                 UNION ALL
                 (SELECT f.id, f.kind FROM turno.finished_job f
                  WHERE p_state IN ('succeeded', 'dead', 'cancelled') AND f.queue = q.queue AND f.outcome = p_state
-                 ORDER BY f.queue, f.outcome, f.finished_at, f.id LIMIT 10001)) c
+                   AND hashtextextended(f.queue, ascii(f.outcome)) = hashtextextended(q.queue, ascii(p_state))
+                 ORDER BY hashtextextended(f.queue, ascii(f.outcome)), f.finished_at, f.id LIMIT 10001)) c
             UNION ALL
-            (SELECT r.id, r.kind FROM (SELECT j.id, j.queue, j.kind FROM turno.job j WHERE p_state = 'running' AND j.state = 'running'
+            (SELECT r.id, r.kind FROM (SELECT j.id, j.queue, j.kind FROM turno.job j WHERE p_state = 'running' AND j.lease_until IS NOT NULL
                                        ORDER BY j.lease_until, j.id LIMIT 10001) r
              WHERE p_queue IS NULL OR r.queue = p_queue)
             LIMIT 10001)
