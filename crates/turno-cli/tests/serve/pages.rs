@@ -30,7 +30,7 @@ fn the_overview_puts_the_oldest_due_job_first(rig: &Rig) {
     rig.enqueue("a second", "k", &[]);
     rig.enqueue("later", "k", &["--run-at", "9990-01-01T00:00:00Z"]);
     let page = server.get("/");
-    let place = |queue: &str| page.text.find(&format!("<a href=\"/queues/{queue}\">")).unwrap();
+    let place = |queue: &str| page.text.find(&format!("href=\"/queues/{queue}\"")).unwrap();
     assert!(place("first") < place("a%20second") && place("a%20second") < place("later"), "{}", page.text);
     let queue = server.get("/queues/a%20second");
     assert!(queue.text.contains("Max attempts") && queue.text.contains("<svg"), "{}", queue.text);
@@ -91,11 +91,11 @@ fn changes_are_asked_for_once_more_and_need_the_form_of_the_login(rig: &Rig) {
     let form_token = hidden(&server.get(&path), "form_token");
     assert_eq!(server.form(&path, "form_token=guessed&priority=-7").status, 403);
     assert_eq!(server.form(&path, "priority=-7").status, 422);
-    assert!(!shown("<dd>-7</dd>"));
+    assert!(!shown(">-7</dd>"));
     assert_eq!(server.form(&path, &format!("form_token={form_token}&priority=x")).status, 422);
     assert_eq!(server.form(&path, &format!("form_token={form_token}&priority=1001")).status, 422);
     assert_eq!(server.form(&path, &format!("form_token={form_token}&priority=-7")).status, 303);
-    assert!(shown("<dd>-7</dd>"));
+    assert!(shown(">-7</dd>"));
     for (path, word) in [("/queues/q/pause", "paused"), ("/queues/q/resume", "Pause")] {
         assert_eq!(server.get(path).status, 200);
         assert_eq!(server.form(path, &format!("form_token={form_token}")).status, 303);
