@@ -31,7 +31,7 @@ fn every_second(rig: &Rig) -> Schedule {
 
 async fn finished(rig: &Rig) -> Vec<JobRecord> {
     let filter = JobFilter { state: State::Succeeded, queue: None, kind: None, before: None, limit: 1000 };
-    rig.backend.jobs(&filter).await.expect("answered")
+    rig.backend.jobs(&filter).await.expect("answered").jobs
 }
 
 /// When the job was to be made, by its payload.
@@ -130,7 +130,7 @@ async fn missed_instants_are_made_up_for_after_an_outage(rig: Arc<Rig>) {
     assert_eq!(ticked.moved, 3);
     assert_eq!(ticked.jobs, if just_due { 5 } else { 4 });
     let filter = JobFilter { state: State::Ready, queue: None, kind: None, before: None, limit: 100 };
-    let mut jobs = rig.backend.jobs(&filter).await.unwrap();
+    let mut jobs = rig.backend.jobs(&filter).await.unwrap().jobs;
     jobs.retain(|job| job.kind == "three");
     let mut instants: Vec<_> = jobs.iter().map(instant).collect();
     instants.reverse();
