@@ -11,9 +11,9 @@ super::cases! {
         every_state_has_its_listing,
         filters_take_names_literally,
         a_page_has_limits,
-        a_state_of_few_jobs_is_found_among_many,
-        a_search_that_stops_says_where_and_goes_on,
     ],
+    // Ten thousand jobs at a time are no company for the others.
+    Alone: [a_state_of_few_jobs_is_found_among_many, a_search_that_stops_says_where_and_goes_on],
 }
 
 fn filter(kit: &Kit, state: State) -> JobFilter {
