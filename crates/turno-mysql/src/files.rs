@@ -47,7 +47,10 @@ mod tests {
             let path = format!("{}/sql/{folder}", env!("CARGO_MANIFEST_DIR"));
             let mut found: Vec<String> = std::fs::read_dir(path)
                 .unwrap()
-                .map(|entry| entry.unwrap().file_name().into_string().unwrap().replace(".sql", ""))
+                .filter_map(|entry| {
+                    let name = entry.unwrap().file_name().into_string().unwrap();
+                    name.strip_suffix(".sql").map(str::to_owned)
+                })
                 .collect();
             found.sort();
             let mut listed: Vec<&str> = files.iter().map(|(name, _)| *name).collect();

@@ -7,7 +7,8 @@
 -- Locks: none
 -- Rules: V6
 CREATE PROCEDURE turno.jobs_few(
-    IN p_state VARCHAR(9), IN p_queue VARCHAR(255), IN p_kind VARBINARY(1020), IN p_before BIGINT, IN p_limit BIGINT,
+    IN p_state VARCHAR(9) CHARACTER SET ascii COLLATE ascii_bin, IN p_queue VARCHAR(255), IN p_kind VARBINARY(1020),
+    IN p_before BIGINT, IN p_limit BIGINT,
     OUT p_ids LONGTEXT)
 few: BEGIN
     DECLARE v_hot BOOLEAN DEFAULT p_state IN ('scheduled', 'ready', 'running');

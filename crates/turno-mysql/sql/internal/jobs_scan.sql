@@ -7,7 +7,8 @@
 -- Locks: none
 -- Rules: V2, V6
 CREATE PROCEDURE turno.jobs_scan(
-    IN p_state VARCHAR(9), IN p_queue VARBINARY(1020), IN p_kind VARBINARY(1020), IN p_from BIGINT, IN p_before BIGINT,
+    IN p_state VARCHAR(9) CHARACTER SET ascii COLLATE ascii_bin, IN p_queue VARBINARY(1020), IN p_kind VARBINARY(1020),
+    IN p_from BIGINT, IN p_before BIGINT,
     IN p_limit BIGINT, OUT p_ids LONGTEXT, OUT p_n BIGINT)
 BEGIN
     DECLARE v_id BIGINT;

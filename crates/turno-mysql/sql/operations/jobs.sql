@@ -12,18 +12,21 @@ CREATE PROCEDURE turno.jobs(
 BEGIN
     DECLARE v_before BIGINT DEFAULT COALESCE(p_before, 9223372036854775807);
     DECLARE v_stop BIGINT;
+    -- As the column is: compared with another charset no index serves.
+    DECLARE v_state VARCHAR(9) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_ids, v_few LONGTEXT;
     DECLARE v_n BIGINT;
     CALL turno.batch_check(p_limit);
     IF COALESCE(p_state, '') NOT IN ('scheduled', 'ready', 'running', 'succeeded', 'dead', 'cancelled') THEN
         CALL turno.raise_error(31001, CONCAT(COALESCE(p_state, 'NULL'), ' is not a state'));
     END IF;
+    SET v_state = p_state;
     -- The place comes first: what leaves the table between the two statements then hides nothing else.
     IF p_state IN ('scheduled', 'ready', 'running') THEN
         SET v_stop = (SELECT j.id FROM turno.job j FORCE INDEX (PRIMARY) WHERE j.id < v_before ORDER BY j.id DESC LIMIT 1 OFFSET 9999);
     ELSE
         SET v_stop = (SELECT f.id FROM turno.finished_job f FORCE INDEX (finished_job_by_outcome)
-                      WHERE f.outcome = p_state AND f.id < v_before ORDER BY f.id DESC LIMIT 1 OFFSET 9999);
+                      WHERE f.outcome = v_state AND f.id < v_before ORDER BY f.id DESC LIMIT 1 OFFSET 9999);
     END IF;
     CALL turno.jobs_scan(p_state, p_queue, p_kind, COALESCE(v_stop, 0), v_before, p_limit, v_ids, v_n);
     IF v_n = p_limit THEN

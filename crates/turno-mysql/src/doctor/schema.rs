@@ -82,10 +82,18 @@ fn expected_routines(schema: &str) -> Vec<(&'static str, String)> {
     files
         .map(|(name, text)| {
             let text = files::in_schema(text, schema);
-            let start = text.find("\nBEGIN").expect("a body in every file of a routine");
-            (*name, format!("{} @DEFINER", text[start..].trim().trim_end_matches(';')))
+            (*name, format!("{} @DEFINER", body(&text).trim_end_matches(';')))
         })
         .collect()
+}
+
+/// From the outermost block on, with its label if it has one.
+fn body(text: &str) -> &str {
+    let mut at = 0;
+    let begins = |line: &&str| line.starts_with("BEGIN") || line.trim_end().ends_with(": BEGIN");
+    let before = text.split_inclusive('\n').take_while(|line| !begins(line));
+    before.for_each(|line| at += line.len());
+    text[at..].trim()
 }
 
 /// The forms in which a server may show the text. What is for one of the two servers stands in a comment with a version: one
