@@ -68,18 +68,20 @@ BEGIN
         RETURN true;
     END IF;
     v_bad := CASE
-        WHEN octet_length(queue) NOT BETWEEN 1 AND 200 THEN 'queue has 1..200 bytes'
-        WHEN octet_length(kind) NOT BETWEEN 1 AND 200 THEN 'kind has 1..200 bytes'
-        WHEN octet_length(unique_key) NOT BETWEEN 1 AND 512 THEN 'unique_key has 1..512 bytes'
-        WHEN octet_length(traceparent) <> 55 THEN 'traceparent has 55 bytes'
-        WHEN priority NOT BETWEEN -1000 AND 1000 THEN 'priority is in -1000..1000'
-        WHEN max_attempts NOT BETWEEN 1 AND 1000000 THEN 'max_attempts is in 1..1000000'
-        WHEN max_run_ms NOT BETWEEN 1 AND 31536000000 THEN 'max_run_ms is in 1..31536000000'
-        WHEN run_at < '1970-01-01 00:00:00+00' OR run_at >= '10000-01-01 00:00:00+00' THEN 'run_at is in the years 1970..9999'
+        WHEN octet_length(queue) NOT BETWEEN 1 AND 200 THEN 'job_queue: queue has 1..200 bytes'
+        WHEN octet_length(kind) NOT BETWEEN 1 AND 200 THEN 'job_kind: kind has 1..200 bytes'
+        WHEN octet_length(unique_key) NOT BETWEEN 1 AND 512 THEN 'job_unique_key: unique_key has 1..512 bytes'
+        WHEN octet_length(traceparent) <> 55 THEN 'job_traceparent: traceparent has 55 bytes'
+        WHEN priority NOT BETWEEN -1000 AND 1000 THEN 'job_priority: priority is in -1000..1000'
+        WHEN max_attempts NOT BETWEEN 1 AND 1000000 THEN 'job_max_attempts: max_attempts is in 1..1000000'
+        WHEN max_run_ms NOT BETWEEN 1 AND 31536000000 THEN 'job_max_run: max_run_ms is in 1..31536000000'
+        WHEN run_at < '1970-01-01 00:00:00+00' OR run_at >= '10000-01-01 00:00:00+00' THEN 'job_run_at: run_at is in the years 1970..9999'
         WHEN failures < 0 OR failures >= max_attempts OR unstarted_expiries NOT BETWEEN 0 AND 3 OR attempt < 0
-            THEN 'failures, unstarted_expiries and attempt are counts within their limits'
-        ELSE 'a running job, and no other, has a token and a lease; a ready one has a rank' END;
-    RAISE EXCEPTION 'not a sound job: %', v_bad USING ERRCODE = 'check_violation', SCHEMA = 'turno', TABLE = 'job', CONSTRAINT = 'job_is_sound';
+            THEN 'job_counts: failures, unstarted_expiries and attempt are counts within their limits'
+        ELSE 'job_state: a running job, and no other, has a token and a lease; a ready one has a rank' END;
+    -- The name in front is what a constraint of its own would be called.
+    RAISE EXCEPTION 'not a sound job: %', substr(v_bad, strpos(v_bad, ': ') + 2)
+        USING ERRCODE = 'check_violation', TABLE = 'job', CONSTRAINT = split_part(v_bad, ':', 1);
 END $$;
 
 CREATE TABLE turno.job (
