@@ -30,9 +30,9 @@ BEGIN
                       WHERE j.queue = v_queue AND j.state = 'ready' AND j.place >= v_from LIMIT v_left) c;
         SELECT COUNT(q.paused_at) INTO v_paused FROM turno.queue q WHERE q.queue = v_queue;
         IF v_left > 0 AND v_paused = 0 THEN
-            -- Twice if none of those counted could be had: a claim of the neighbouring queue that read past its own end may have held
-            -- them for a moment.
-            SET v_tries = 2, v_got = 0;
+            -- Again if none of those counted could be had: a scan of the neighbouring queue that read past its own end may have held
+            -- them for a moment, on a busy machine a longer one.
+            SET v_tries = 5, v_got = 0;
             WHILE v_tries > 0 AND v_got = 0 DO
                 UPDATE (SELECT c.id, ROW_NUMBER() OVER (ORDER BY c.place, c.id) AS number
                         FROM (SELECT j.id, j.place FROM turno.job j FORCE INDEX (job_place)

@@ -92,9 +92,9 @@ impl Database {
     }
 }
 
-/// The shipped text with one condition taken out; that it was there is part of the test.
+/// The shipped text with one condition taken out wherever it stands; that it was there is part of the test.
 pub fn without(text: &str, condition: &str, instead: &str) -> String {
-    assert_eq!(text.matches(condition).count(), 1, "the shipped routine has {condition:?} once");
+    assert!(text.contains(condition), "the shipped routine has {condition:?}");
     text.replace(condition, instead)
 }
 
