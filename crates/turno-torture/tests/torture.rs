@@ -105,7 +105,11 @@ const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "a_complete_without_the_token_is_caught",
         engine: Engine::Mariadb,
-        change: || schema(rig::MYSQL_COMPLETE, " AND j.token = UNHEX(REPLACE(r.token, '-', ''))", ""),
+        // What it records and what it removes are two statements with the same condition.
+        change: || {
+            let condition = " AND j.token = UNHEX(REPLACE(r.token, '-', ''))";
+            Change::Schema(rig::without(rig::MYSQL_COMPLETE, condition, "", 2))
+        },
         seen_by: FORGED,
     },
     Mutation {
@@ -153,12 +157,12 @@ const MUTATIONS: &[Mutation] = &[
 ];
 
 fn schema(text: &str, condition: &str, instead: &str) -> Change {
-    Change::Schema(rig::without(text, condition, instead))
+    Change::Schema(rig::without(text, condition, instead, 1))
 }
 
 /// The whole file stands for the statement, since others contain the same condition.
 fn compiled_in(file: &str, condition: &str, instead: &str) -> Change {
-    Change::Program(file.to_owned(), rig::without(file, condition, instead))
+    Change::Program(file.to_owned(), rig::without(file, condition, instead, 1))
 }
 
 fn options(url: &str, seed: u64) -> Options {

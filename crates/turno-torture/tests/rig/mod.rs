@@ -92,9 +92,9 @@ impl Database {
     }
 }
 
-/// The shipped text with one condition taken out wherever it stands; that it was there is part of the test.
-pub fn without(text: &str, condition: &str, instead: &str) -> String {
-    assert!(text.contains(condition), "the shipped routine has {condition:?}");
+/// The shipped text with one condition taken out wherever it stands; that it stood there so many times is part of the test.
+pub fn without(text: &str, condition: &str, instead: &str, times: usize) -> String {
+    assert_eq!(text.matches(condition).count(), times, "how often the shipped routine has {condition:?}");
     text.replace(condition, instead)
 }
 
