@@ -89,11 +89,9 @@ fn expected_routines(schema: &str) -> Vec<(&'static str, String)> {
 
 /// From the outermost block on, with its label if it has one.
 fn body(text: &str) -> &str {
-    let mut at = 0;
     let begins = |line: &&str| line.starts_with("BEGIN") || line.trim_end().ends_with(": BEGIN");
-    let before = text.split_inclusive('\n').take_while(|line| !begins(line));
-    before.for_each(|line| at += line.len());
-    text[at..].trim()
+    let head: usize = text.split_inclusive('\n').take_while(|line| !begins(line)).map(str::len).sum();
+    text[head..].trim()
 }
 
 /// The forms in which a server may show the text. What is for one of the two servers stands in a comment with a version: one

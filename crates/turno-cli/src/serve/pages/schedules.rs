@@ -2,7 +2,7 @@
 
 use askama::Template;
 use axum::extract::State;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect};
 use serde::Deserialize;
 use time::OffsetDateTime;
 use turno::calendar::{self, Calendar};
@@ -118,8 +118,18 @@ fn confirm(visitor: &Visitor, name: &str, what: &str, verb: &str, explanation: &
     }))
 }
 
-fn to_list() -> Response {
-    Redirect::to("/schedules").into_response()
+/// Makes a change that a form has confirmed, and goes back to the list.
+async fn change(
+    app: &Shared,
+    visitor: &Visitor,
+    form: &Plain,
+    right: Right,
+    change: impl Future<Output = turno::Result<()>>,
+) -> Answer {
+    visitor.need(right)?;
+    visitor.check_form(&form.form_token)?;
+    app.ask_for_job(change).await?;
+    Ok(Redirect::to("/schedules").into_response())
 }
 
 /// Asks whether to pause.
@@ -135,10 +145,7 @@ pub async fn pause(
     Name(name): Name,
     Form(form): Form<Plain>,
 ) -> Answer {
-    visitor.need(Right::PauseSchedule)?;
-    visitor.check_form(&form.form_token)?;
-    app.ask_for_job(app.backend.schedule_pause(&name)).await?;
-    Ok(to_list())
+    change(&app, &visitor, &form, Right::PauseSchedule, app.backend.schedule_pause(&name)).await
 }
 
 /// Asks whether to resume.
@@ -160,10 +167,8 @@ pub async fn resume(
     Name(name): Name,
     Form(form): Form<Plain>,
 ) -> Answer {
-    visitor.need(Right::PauseSchedule)?;
-    visitor.check_form(&form.form_token)?;
-    app.ask_for_job(Schedules::new(app.backend.clone()).resume(&name)).await?;
-    Ok(to_list())
+    change(&app, &visitor, &form, Right::PauseSchedule, Schedules::new(app.backend.clone()).resume(&name))
+        .await
 }
 
 /// Asks whether to remove.
@@ -179,8 +184,5 @@ pub async fn remove(
     Name(name): Name,
     Form(form): Form<Plain>,
 ) -> Answer {
-    visitor.need(Right::RemoveSchedule)?;
-    visitor.check_form(&form.form_token)?;
-    app.ask_for_job(app.backend.schedule_remove(&name)).await?;
-    Ok(to_list())
+    change(&app, &visitor, &form, Right::RemoveSchedule, app.backend.schedule_remove(&name)).await
 }
