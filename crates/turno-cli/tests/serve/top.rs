@@ -26,7 +26,10 @@ fn one_picture_of_the_queues_is_printed(rig: &Rig) {
     let answer = rig.call(&["top", "--once"]);
     assert_eq!(answer.status, Some(0), "{answer:?}");
     let lines: Vec<&str> = answer.out.lines().filter(|line| !line.is_empty()).collect();
-    assert!(lines[0].contains("3 queues  2 ready  1 scheduled  0 running"), "{answer:?}");
+    assert!(
+        lines[0].contains("3 queues  0 dead/hour  0 expired  0 running  2 ready  1 scheduled"),
+        "{answer:?}"
+    );
     let firsts: Vec<&str> = lines[1..].iter().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(firsts, ["QUEUE", "first", "second", "later"], "{answer:?}");
     let only = rig.call(&["top", "--once", "--queue", "later"]);
