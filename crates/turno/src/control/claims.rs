@@ -12,6 +12,8 @@ use crate::builder::Settings;
 
 /// How long a claim looks only behind its hints before it sweeps from the front (rule C8).
 const SWEEP_EVERY: Duration = Duration::from_secs(2);
+/// Sweeps that take long are made in one part of the time out of so many.
+const SWEEP_SHARE: u32 = 10;
 /// How long the database remembers that this worker sleeps.
 pub(super) const WAIT_TTL: Duration = Duration::from_secs(30);
 /// The part of a pause that jitter may take off.
@@ -39,7 +41,7 @@ impl Sent {
 enum Phase {
     /// There may be work: claim as soon as there is room.
     Busy,
-    /// A sweep came back short: tell the database that this worker is going to sleep.
+    /// A claim came back short: tell the database that this worker is going to sleep.
     Announce,
     /// Being told.
     Announcing,
@@ -149,12 +151,13 @@ impl Claims {
         Sent { request, first_at: now, last_at: now, order }
     }
 
-    /// Sweeps cost at most a fifth of the time, and come at least every 2 s.
+    /// Sweeps cost at most a tenth of the time, and come at least every 2 s.
+    fn sweep_due_at(&self) -> Option<Instant> {
+        self.swept_at.map(|swept_at| swept_at + SWEEP_EVERY.min(self.sweep_took * SWEEP_SHARE))
+    }
+
     fn sweep_is_due(&self, now: Instant) -> bool {
-        self.swept_at.is_none_or(|swept_at| {
-            let since = now.saturating_duration_since(swept_at);
-            since >= SWEEP_EVERY || since >= self.sweep_took * 5
-        })
+        self.sweep_due_at().is_none_or(|due_at| now >= due_at)
     }
 
     /// Whether the database shall now be told that this worker goes to sleep.
@@ -185,7 +188,7 @@ impl Claims {
             (self.swept_at, self.sweep_took) = (Some(now), now.saturating_duration_since(sent.last_at));
             self.must_sweep = false;
         }
-        self.remember_ranks(sent, claimed, sweep);
+        self.remember_ranks(sent, claimed);
         if claimed.jobs.is_empty() {
             self.empty = self.empty.saturating_add(1);
         } else {
@@ -194,7 +197,7 @@ impl Claims {
         }
         if claimed.jobs.len() >= sent.request.limit as usize {
             (self.phase, self.next_at) = (Phase::Busy, now);
-        } else if !sweep {
+        } else if !sweep && self.sweep_is_due(now) {
             // Nothing is known about what lies before the hints.
             self.must_sweep = true;
             (self.phase, self.next_at) = (Phase::Busy, now);
@@ -205,7 +208,8 @@ impl Claims {
         }
     }
 
-    /// A sweep came back short: sleep, but never before the database knows that somebody sleeps.
+    /// A claim came back short: sleep, but never before the database knows that somebody sleeps, and never beyond the next
+    /// sweep where this was none.
     fn rest(&mut self, sent: &Sent, claimed: &Claimed, now: Instant) {
         // A repeated claim may have answered with what it held, and looked at nothing.
         if sent.first_at == sent.last_at {
@@ -216,8 +220,13 @@ impl Claims {
             (self.phase, self.next_at) = (Phase::Announce, now);
             return;
         }
-        self.drained = claimed.jobs.is_empty();
-        (self.phase, self.next_at) = (Phase::Sleeping, now + self.pause(claimed.next_due_in));
+        let next_at = now + self.pause(claimed.next_due_in);
+        let next_at = match self.sweep_due_at() {
+            Some(due_at) if !sent.is_sweep() => next_at.min(due_at),
+            _ => next_at,
+        };
+        self.drained = sent.is_sweep() && claimed.jobs.is_empty();
+        (self.phase, self.next_at) = (Phase::Sleeping, next_at);
     }
 
     /// Rule W1. The floor keeps a job that is due but cannot be had (paused, or locked by somebody) from making this
@@ -271,11 +280,12 @@ impl Claims {
         self.in_flight
     }
 
-    fn remember_ranks(&mut self, sent: &Sent, claimed: &Claimed, sweep: bool) {
+    fn remember_ranks(&mut self, sent: &Sent, claimed: &Claimed) {
         for (name, queue) in sent.request.queues.iter().zip(&sent.order) {
-            let last = claimed.jobs.iter().filter(|job| job.queue == *name).map(|job| job.rank).max();
-            if sweep || last.is_some() {
-                self.hints[*queue] = last;
+            // A queue that gave nothing keeps its hint: whoever sweeps for nothing would otherwise sweep again at the next ring.
+            if let Some(last) = claimed.jobs.iter().filter(|job| job.queue == *name).map(|job| job.rank).max()
+            {
+                self.hints[*queue] = Some(last);
             }
         }
     }

@@ -260,18 +260,54 @@ fn hints_follow_their_queue_and_sweeps_come_often_enough() {
     assert!(hinted > 60 && sweeps > 1, "{hinted} hinted, {sweeps} sweeps");
 }
 
+/// Rule C8: what lies before the hints is looked at as soon as a sweep is due again, and no sleep lasts longer.
 #[test]
-fn a_short_answer_behind_the_hints_leads_to_a_sweep_and_not_to_sleep() {
+fn a_short_answer_behind_the_hints_leads_to_a_sweep_when_one_is_due() {
     let mut rig = Rig::new(&["a"]);
     let sent = rig.claim().unwrap();
     rig.pass(1000);
     rig.answer(&sent, &[("a", 7); LIMIT as usize], None);
+    let swept_at = rig.now;
+    rig.settle_to_sleep();
+    assert!(!rig.claims.drained, "nobody has looked before the hints");
+    while let (sent, _) = rig.claim_when_due()
+        && !sent.is_sweep()
+    {
+        rig.answer(&sent, &[], None);
+    }
+    let since = rig.now - swept_at;
+    assert!(since >= Duration::from_millis(1900) && since <= SWEEP_EVERY, "{since:?}");
+}
+
+#[test]
+fn a_short_answer_behind_the_hints_leads_to_a_sweep_at_once_where_that_is_cheap() {
+    let mut rig = Rig::new(&["a"]);
+    let sent = rig.claim().unwrap();
+    rig.pass(2);
+    rig.answer(&sent, &[("a", 7); LIMIT as usize], None);
     let (sent, _) = rig.claim_when_due();
     assert!(!sent.is_sweep());
+    rig.pass(30);
     rig.answer(&sent, &[], None);
-    assert!(!rig.claims.drained);
     let (sent, pause) = rig.claim_when_due();
     assert!(sent.is_sweep() && pause == Duration::ZERO);
+}
+
+/// A sweep that was dear and found nothing is not made again at the next ring.
+#[test]
+fn a_queue_that_gave_nothing_keeps_its_hint() {
+    let mut rig = Rig::new(&["a"]);
+    let sent = rig.claim().unwrap();
+    rig.answer(&sent, &[("a", 7)], None);
+    rig.pass(1000);
+    let (sent, _) = rig.claim_when_due();
+    assert!(sent.is_sweep());
+    rig.pass(500);
+    rig.answer(&sent, &[], None);
+    rig.settle_to_sleep();
+    rig.claims.rang(rig.now);
+    let (sent, _) = rig.claim_when_due();
+    assert_eq!(sent.request.from_ranks, [Some(7)]);
 }
 
 #[test]
