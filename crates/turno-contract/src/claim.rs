@@ -66,6 +66,11 @@ impl ClaimRequest {
         self
     }
 
+    /// Whether it looks at everything from the front, and then also after expired leases if it comes back short (rule C8).
+    pub fn is_sweep(&self) -> bool {
+        self.from_ranks.iter().all(Option::is_none)
+    }
+
     /// Errors with `InvalidArgument` that names the field outside its limits.
     pub fn check(&self) -> Result<()> {
         if self.queues.is_empty() || self.queues.len() > limits::CLAIM_QUEUES_MAX {

@@ -30,6 +30,7 @@ super::cases! {
         after_an_outage_it_waits_one_grace,
         a_lone_reaper_that_comes_rarely_does_not_hold_for_ever,
         a_token_holds_nothing_that_was_reaped,
+        a_claim_ends_expired_leases_if_it_is_a_sweep,
     ],
     RowLocksAlone: [a_lease_that_somebody_holds_delays_no_other],
 }
@@ -59,6 +60,22 @@ async fn a_lone_reaper_that_comes_rarely_does_not_hold_for_ever(kit: Kit) {
     kit.rig().age_reaper(Duration::from_secs(1)).await;
     let reaped = kit.backend().reap(1000, grace).await.unwrap();
     assert!(reaped.jobs.iter().any(|lost| lost.job == job.proof.job), "{reaped:?}");
+}
+
+/// Rules C8, R1.
+async fn a_claim_ends_expired_leases_if_it_is_a_sweep(kit: Kit) {
+    let job = kit.running_one().await;
+    // Somebody has reaped just now, so that nobody waits as after an outage.
+    assert_eq!(kit.reap_all().await, []);
+    kit.expire().await;
+    let mut request = kit.request(1);
+    request.from_ranks = vec![Some(i64::MIN)];
+    assert_eq!(kit.claim_with(&request).await.len(), 0);
+    assert_eq!(kit.state(job.proof.job).await, State::Running);
+    let mut request = kit.request(1);
+    request.from_ranks = vec![None];
+    assert_eq!(kit.claim_with(&request).await.len(), 0);
+    assert_eq!(kit.state(job.proof.job).await, State::Scheduled);
 }
 
 /// Rules R1, O4.

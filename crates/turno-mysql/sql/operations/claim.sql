@@ -37,7 +37,8 @@ BEGIN
     IF v_held = 0 THEN
         CALL turno.promote_due(p_queues, 1000, v_count);
         CALL turno.claim_take(p_queues, p_worker, p_limit, p_lease_ms, v_token, p_start, p_from_ranks, v_taken);
-        IF v_taken < p_limit THEN
+        -- Expired leases are the sweep's.
+        IF v_taken < p_limit AND COALESCE(p_from_ranks, '') NOT REGEXP '[0-9]' THEN
             CALL turno.reap_expired(1000, p_lease_ms DIV 3, v_lost, v_ready, v_hold);
         END IF;
         IF v_ready > 0 THEN

@@ -39,8 +39,8 @@ BEGIN
     PERFORM turno.promote_due(p_queues, 1000);
     v_rows := turno.claim_lock(p_queues, p_limit, p_from_ranks);
     IF cardinality(v_rows) < p_limit THEN
-        -- What is locked already is found once more, next to what came back.
-        IF EXISTS (SELECT FROM turno.reap_expired(1000, p_lease_ms / 3) r WHERE r.state = 'ready') THEN
+        -- Leases that have expired are the sweep's. What is locked already is found once more, next to what came back.
+        IF coalesce(num_nonnulls(VARIADIC p_from_ranks), 0) = 0 AND EXISTS (SELECT FROM turno.reap_expired(1000, p_lease_ms / 3) r WHERE r.state = 'ready') THEN
             v_rows := turno.claim_lock(p_queues, p_limit, NULL);
         END IF;
         IF cardinality(v_rows) < p_limit THEN

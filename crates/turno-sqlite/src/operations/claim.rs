@@ -18,7 +18,7 @@ pub(crate) fn claim(work: &Work, request: &ClaimRequest) -> Result<Claimed> {
             work.ring();
         }
         take(work, request, &mut jobs)?;
-        if is_short(request, &jobs) && reap_for(work, request)? {
+        if request.is_sweep() && is_short(request, &jobs) && reap_for(work, request)? {
             take(work, request, &mut jobs)?;
         }
     }

@@ -31,7 +31,8 @@ BEGIN
             SET @held = 0;
             EXEC turno.promote_due @queues, 1000, @count OUTPUT;
             EXEC turno.claim_take @queues, @worker, @limit, @lease_ms, @token, @start, @from_ranks, @taken OUTPUT, @first OUTPUT;
-            IF @taken < @limit
+            -- Expired leases are the sweep's.
+            IF @taken < @limit AND COALESCE(@from_ranks, N'') NOT LIKE N'%[0-9]%'
                 EXEC turno.reap_expired 1000, @grace_ms, @lost OUTPUT, @ready OUTPUT, @hold OUTPUT;
             IF @ready > 0
             BEGIN

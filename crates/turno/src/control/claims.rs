@@ -10,10 +10,12 @@ use super::backoff::Backoff;
 use crate::RetryPolicy;
 use crate::builder::Settings;
 
-/// How long a claim looks only behind its hints before it sweeps from the front (rule C8).
-const SWEEP_EVERY: Duration = Duration::from_secs(2);
-/// Sweeps that take long are made in one part of the time out of so many.
+/// A sweep from the front comes after so many times as long as the last one took (rule C8).
 const SWEEP_SHARE: u32 = 10;
+/// But no later than this.
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
+/// A sweep that takes longer is not made only to confirm an empty one.
+const SWEEP_CHEAP: Duration = Duration::from_millis(20);
 /// How long the database remembers that this worker sleeps.
 pub(super) const WAIT_TTL: Duration = Duration::from_secs(30);
 /// The part of a pause that jitter may take off.
@@ -27,13 +29,6 @@ pub(super) struct Sent {
     pub(super) last_at: Instant,
     /// For each queue of the request, its index in the settings.
     order: Vec<usize>,
-}
-
-impl Sent {
-    /// Whether it looked at everything from the front.
-    fn is_sweep(&self) -> bool {
-        self.request.from_ranks.iter().all(Option::is_none)
-    }
 }
 
 /// What to do next.
@@ -71,6 +66,8 @@ pub(super) struct Claims {
     swept_at: Option<Instant>,
     sweep_took: Duration,
     must_sweep: bool,
+    /// Whether the last sweep found nothing, and nobody has found anything or rung since.
+    swept_clean: bool,
     empty: u32,
     /// When the last claim was answered.
     answered_at: Option<Instant>,
@@ -102,6 +99,7 @@ impl Claims {
             swept_at: None,
             sweep_took: Duration::ZERO,
             must_sweep: true,
+            swept_clean: false,
             empty: 0,
             answered_at: None,
             rung: false,
@@ -151,7 +149,7 @@ impl Claims {
         Sent { request, first_at: now, last_at: now, order }
     }
 
-    /// Sweeps cost at most a tenth of the time, and come at least every 2 s.
+    /// Sweeps cost at most a tenth of the time, and come at least every 10 s.
     fn sweep_due_at(&self) -> Option<Instant> {
         self.swept_at.map(|swept_at| swept_at + SWEEP_EVERY.min(self.sweep_took * SWEEP_SHARE))
     }
@@ -175,6 +173,7 @@ impl Claims {
         if self.phase == Phase::Announcing {
             self.phase = Phase::Confirm;
             self.next_at = now;
+            self.must_sweep |= self.sweep_took <= SWEEP_CHEAP;
         }
     }
 
@@ -183,17 +182,18 @@ impl Claims {
         self.in_flight = false;
         self.answered_at = Some(now);
         self.backoff.reset();
-        let sweep = sent.is_sweep();
+        let sweep = sent.request.is_sweep();
         if sweep {
             (self.swept_at, self.sweep_took) = (Some(now), now.saturating_duration_since(sent.last_at));
             self.must_sweep = false;
+            self.swept_clean = true;
         }
         self.remember_ranks(sent, claimed);
         if claimed.jobs.is_empty() {
             self.empty = self.empty.saturating_add(1);
         } else {
             self.empty = 0;
-            self.drained = false;
+            (self.drained, self.swept_clean) = (false, false);
         }
         if claimed.jobs.len() >= sent.request.limit as usize {
             (self.phase, self.next_at) = (Phase::Busy, now);
@@ -212,7 +212,7 @@ impl Claims {
     /// sweep where this was none.
     fn rest(&mut self, sent: &Sent, claimed: &Claimed, now: Instant) {
         // A repeated claim may have answered with what it held, and looked at nothing.
-        if sent.first_at == sent.last_at {
+        if sent.first_at == sent.last_at && sent.request.is_sweep() {
             self.short_at = Some(now);
         }
         let covered = self.announced_until.is_some_and(|until| until > now + self.poll_max);
@@ -222,10 +222,10 @@ impl Claims {
         }
         let next_at = now + self.pause(claimed.next_due_in);
         let next_at = match self.sweep_due_at() {
-            Some(due_at) if !sent.is_sweep() => next_at.min(due_at),
+            Some(due_at) if !sent.request.is_sweep() => next_at.min(due_at),
             _ => next_at,
         };
-        self.drained = sent.is_sweep() && claimed.jobs.is_empty();
+        self.drained = self.swept_clean;
         (self.phase, self.next_at) = (Phase::Sleeping, next_at);
     }
 
@@ -252,7 +252,7 @@ impl Claims {
     /// The doorbell rang: somebody may have enqueued.
     pub(super) fn rang(&mut self, now: Instant) -> bool {
         self.announced_until = None;
-        self.drained = false;
+        (self.drained, self.swept_clean) = (false, false);
         self.rung |= self.in_flight;
         if self.phase != Phase::Sleeping || self.in_flight {
             return false;

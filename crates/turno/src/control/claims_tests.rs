@@ -229,22 +229,22 @@ fn queues_take_turns_at_being_first() {
     assert_eq!(firsts, ["a", "b", "c", "a"]);
 }
 
-/// Rule C8: hints stand at the right queue whatever the rotation, and a sweep from the front comes every 2 s at least.
+/// Rule C8: hints stand at the right queue whatever the rotation, and a sweep from the front comes in time.
 #[test]
 fn hints_follow_their_queue_and_sweeps_come_often_enough() {
     let mut rig = Rig::new(&["a", "b"]);
     let sent = rig.claim().unwrap();
-    assert!(sent.is_sweep(), "the first one looks at everything");
+    assert!(sent.request.is_sweep(), "the first one looks at everything");
     // The sweep took long, so that the next ones use the hints.
     rig.pass(1000);
     let ranks: Vec<(&str, i64)> = (0..LIMIT as i64).map(|i| (["a", "b"][i as usize % 2], 100 + i)).collect();
     rig.answer(&sent, &ranks, None);
     let mut swept_at = rig.now;
     let (mut hinted, mut sweeps) = (0, 0);
-    for _ in 0..100 {
+    for _ in 0..600 {
         let (sent, _) = rig.claim_when_due();
-        if sent.is_sweep() {
-            assert!(rig.now - swept_at <= Duration::from_millis(2100));
+        if sent.request.is_sweep() {
+            assert!(rig.now - swept_at <= SWEEP_EVERY + Duration::from_millis(100));
             sweeps += 1;
             rig.pass(1000);
             swept_at = rig.now;
@@ -257,7 +257,7 @@ fn hints_follow_their_queue_and_sweeps_come_often_enough() {
         }
         rig.answer(&sent, &ranks, None);
     }
-    assert!(hinted > 60 && sweeps > 1, "{hinted} hinted, {sweeps} sweeps");
+    assert!(hinted > 500 && sweeps > 1, "{hinted} hinted, {sweeps} sweeps");
 }
 
 /// Rule C8: what lies before the hints is looked at as soon as a sweep is due again, and no sleep lasts longer.
@@ -271,12 +271,12 @@ fn a_short_answer_behind_the_hints_leads_to_a_sweep_when_one_is_due() {
     rig.settle_to_sleep();
     assert!(!rig.claims.drained, "nobody has looked before the hints");
     while let (sent, _) = rig.claim_when_due()
-        && !sent.is_sweep()
+        && !sent.request.is_sweep()
     {
         rig.answer(&sent, &[], None);
     }
     let since = rig.now - swept_at;
-    assert!(since >= Duration::from_millis(1900) && since <= SWEEP_EVERY, "{since:?}");
+    assert!(since >= Duration::from_millis(9900) && since <= SWEEP_EVERY, "{since:?}");
 }
 
 #[test]
@@ -286,11 +286,11 @@ fn a_short_answer_behind_the_hints_leads_to_a_sweep_at_once_where_that_is_cheap(
     rig.pass(2);
     rig.answer(&sent, &[("a", 7); LIMIT as usize], None);
     let (sent, _) = rig.claim_when_due();
-    assert!(!sent.is_sweep());
+    assert!(!sent.request.is_sweep());
     rig.pass(30);
     rig.answer(&sent, &[], None);
     let (sent, pause) = rig.claim_when_due();
-    assert!(sent.is_sweep() && pause == Duration::ZERO);
+    assert!(sent.request.is_sweep() && pause == Duration::ZERO);
 }
 
 /// A sweep that was dear and found nothing is not made again at the next ring.
@@ -301,7 +301,7 @@ fn a_queue_that_gave_nothing_keeps_its_hint() {
     rig.answer(&sent, &[("a", 7)], None);
     rig.pass(1000);
     let (sent, _) = rig.claim_when_due();
-    assert!(sent.is_sweep());
+    assert!(sent.request.is_sweep());
     rig.pass(500);
     rig.answer(&sent, &[], None);
     rig.settle_to_sleep();
