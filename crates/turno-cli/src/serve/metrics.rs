@@ -10,13 +10,17 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use turno::prometheus::{CONTENT_TYPE, Metrics};
 use turno::{BoxedBackend, ErrorKind, JobId};
 
+use super::connections::Connections;
 use super::problem::Problem;
 
 /// How long the database has to answer to a health check.
 const HEALTHY_WITHIN: Duration = Duration::from_secs(3);
+/// Most connections of a port that has nothing but metrics.
+const SCRAPES_MAX: u16 = 50;
 
 /// What a scrape needs.
 #[derive(Clone)]
@@ -40,9 +44,8 @@ pub async fn start(listen: SocketAddr, scraped: Scraped) -> anyhow::Result<Socke
         .fallback(|| async { Problem::not_found("there are /metrics and /healthz") })
         .with_state(scraped);
     tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, router).await {
-            tracing::error!(%error, "the port of the metrics is gone");
-        }
+        let (_open, closing) = watch::channel(false);
+        Connections::new(SCRAPES_MAX).serve(listener, router, closing).await;
     });
     Ok(address)
 }
@@ -58,11 +61,13 @@ pub async fn scrape(scraped: &Scraped, more: &str) -> Response {
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response()
 }
 
-/// How many claims wait for jobs over HTTP.
-pub fn waiting_claims(n: usize) -> String {
+/// What only `turno serve` says: how many claims wait for jobs over HTTP, and how many connections are open.
+pub fn http(claims_waiting: usize, connections: usize) -> String {
     format!(
         "# HELP turno_http_claims_waiting Claims over HTTP that wait for a job.\n\
-         # TYPE turno_http_claims_waiting gauge\nturno_http_claims_waiting {n}\n"
+         # TYPE turno_http_claims_waiting gauge\nturno_http_claims_waiting {claims_waiting}\n\
+         # HELP turno_http_connections Open connections over HTTP, with the one of this scrape.\n\
+         # TYPE turno_http_connections gauge\nturno_http_connections {connections}\n"
     )
 }
 

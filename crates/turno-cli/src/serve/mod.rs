@@ -4,6 +4,7 @@
 mod access;
 mod api;
 mod caller;
+mod connections;
 mod extract;
 mod guard;
 mod history;
@@ -30,6 +31,7 @@ use turno::prometheus::Metrics;
 
 use self::access::{Access, Proxy, Right, Role, Tokens};
 use self::caller::Caller;
+use self::connections::{CONNECTIONS_MAX, Connections};
 use self::metrics::Scraped;
 use self::problem::Problem;
 use self::state::{LARGE_BODIES_MAX, Served, Shared, WAITING_CLAIMS_MAX};
@@ -84,6 +86,9 @@ pub struct Args {
     /// Answer /metrics without a token
     #[arg(long)]
     public_metrics: bool,
+    /// Most open connections; one more is answered 503. The process may open about 100 files besides
+    #[arg(long, default_value_t = CONNECTIONS_MAX, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    connections_max: u16,
     /// Show metrics of this queue only; repeat for more
     #[arg(long, value_name = "NAME")]
     queue: Vec<String>,
@@ -99,19 +104,16 @@ pub async fn run(app: &mut App, args: Args) -> anyhow::Result<Exit> {
     let (closing, closed) = watch::channel(false);
     let served = served((backend, reads), access, &args, closed);
     let watching = tokio::spawn(history::watch(Arc::clone(&served)));
-    let router = router(served).into_make_service_with_connect_info::<SocketAddr>();
+    let connections = Arc::clone(&served.connections);
+    let router = router(served);
     app.output.either(&serde_json::json!({ "listening": url }), |_| format!("listening on {url}"))?;
     app.output.flush()?;
 
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let mut asked = closing.subscribe();
-    let server = axum::serve(listener, router).with_graceful_shutdown(async move {
-        // An error means that the sender is gone, and that nobody serves any more.
-        let _ = asked.wait_for(|closing| *closing).await;
-    });
-    let mut server = tokio::spawn(server.into_future());
+    let asked = closing.subscribe();
+    let mut server = tokio::spawn(async move { connections.serve(listener, router, asked).await });
     let exit = tokio::select! {
-        ended = &mut server => { ended??; Exit::Internal }
+        ended = &mut server => { ended?; Exit::Internal }
         _ = terminate.recv() => Exit::Terminated,
         _ = interrupt.recv() => Exit::Interrupted,
     };
@@ -141,6 +143,7 @@ fn served(
         upkeep: upkeep::Upkeep::new(),
         waiting: Semaphore::new(WAITING_CLAIMS_MAX),
         large_bodies: Semaphore::new(LARGE_BODIES_MAX),
+        connections: Arc::new(Connections::new(args.connections_max)),
         public_metrics: args.public_metrics,
         closing,
     })
@@ -184,7 +187,7 @@ fn router(app: Shared) -> Router {
         }
         let scraped = Scraped { backend: app.reads.clone(), metrics: app.metrics.clone() };
         let waiting = WAITING_CLAIMS_MAX.saturating_sub(app.waiting.available_permits());
-        Ok::<_, Problem>(metrics::scrape(&scraped, &metrics::waiting_claims(waiting)).await)
+        Ok::<_, Problem>(metrics::scrape(&scraped, &metrics::http(waiting, app.connections.open())).await)
     };
     let health = |State(app): State<Shared>| async move { metrics::health(&app.reads).await };
     let router = Router::new()

@@ -10,6 +10,7 @@ use turno::prometheus::Metrics;
 use turno::{BoxedBackend, JobFilter, JobsPage, KeySearch};
 
 use super::access::Access;
+use super::connections::Connections;
 use super::problem::Problem;
 use super::upkeep::Upkeep;
 
@@ -45,6 +46,8 @@ pub struct Served {
     pub waiting: Semaphore,
     /// Turns of requests with large bodies.
     pub large_bodies: Semaphore,
+    /// The connections of the port.
+    pub connections: Arc<Connections>,
     /// Whether `/metrics` is answered without a token.
     pub public_metrics: bool,
     /// Becomes true when the server is told to end.

@@ -265,13 +265,32 @@ fn the_document_describes_every_endpoint(rig: &Rig) {
         "stats",
     ];
     assert_eq!(operations, expected);
+    // What a client has to know about each: what else may be answered, and what to do when nobody knows what was done.
+    for (path, methods) in paths {
+        for operation in methods.as_object().unwrap().values() {
+            let answers = operation["responses"].as_object().unwrap();
+            let id = operation["operationId"].as_str().unwrap();
+            for status in ["401", "403", "422", "503"] {
+                assert!(answers.contains_key(status), "{path}: {status}");
+            }
+            for status in ["408", "413", "415"] {
+                let has_a_body = operation.get("requestBody").is_some();
+                assert_eq!(answers.contains_key(status), has_a_body, "{path}: {status}");
+            }
+            if ["enqueue", "enqueue_many", "claim", "complete"].contains(&id) {
+                let text = operation["description"].as_str().unwrap();
+                assert!(text.contains("outcome_unknown") && text.contains("again"), "{id}: {text}");
+            }
+        }
+    }
     // Every endpoint of the document exists, and says which method it takes.
     for path in paths.keys() {
         let path = path.replace("{id}", "1").replace("{queue}", "q").replace("{schedule}", "s");
         let said = server.send("DELETE", &path, &[], "");
         assert_eq!(said.problem(), (405, "method_not_allowed".into()), "{path}");
         assert!(
-            said.header("allow").is_some_and(|allow| allow.contains("POST") || allow.contains("GET")),
+            said.header("allow")
+                .is_some_and(|allow| ["GET", "POST", "PUT"].iter().any(|method| allow.contains(method))),
             "{said:?}"
         );
     }

@@ -5,6 +5,7 @@
 mod common;
 
 mod api;
+mod connections;
 mod documents;
 mod metrics;
 mod pages;
@@ -33,9 +34,15 @@ pub(crate) use cases;
 
 fn main() -> ExitCode {
     let mut trials = Vec::new();
-    for (name, case) in
-        [api::cases(), refusals::cases(), metrics::cases(), pages::cases(), top::cases()].concat()
-    {
+    let parts = [
+        api::cases(),
+        connections::cases(),
+        refusals::cases(),
+        metrics::cases(),
+        pages::cases(),
+        top::cases(),
+    ];
+    for (name, case) in parts.concat() {
         for engine in Engine::ALL {
             let run = move || {
                 case(&Rig::new(engine));

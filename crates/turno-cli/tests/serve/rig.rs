@@ -1,6 +1,7 @@
 //! A database per case, a server on it, and a small client. Time moves by nothing: the cases wait for conditions.
 
-use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -259,27 +260,12 @@ impl Server {
         Said { status: response.status().as_u16(), headers, text }
     }
 
-    /// Posts JSON and answers all that comes back, also if the server answers and closes before it has read everything: then
-    /// writing may fail, and a client that does not read meanwhile sees only that.
-    pub fn send_while_reading(&self, path: &str, body: &str) -> String {
-        let address = self.url.strip_prefix("http://").unwrap();
-        let mut stream = std::net::TcpStream::connect(address).unwrap();
+    /// A connection on which nothing was said yet.
+    pub fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.url.strip_prefix("http://").unwrap()).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         stream.set_write_timeout(Some(LIMIT)).unwrap();
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: application/json\r\n\
-             content-length: {}\r\n\r\n",
-            body.len()
-        );
-        let mut answer = Vec::new();
-        std::thread::scope(|scope| {
-            let mut writer = stream.try_clone().unwrap();
-            scope.spawn(move || {
-                let _ = writer.write_all(head.as_bytes()).and_then(|()| writer.write_all(body.as_bytes()));
-            });
-            let _ = stream.read_to_end(&mut answer);
-        });
-        String::from_utf8(answer).unwrap()
+        stream
     }
 
     /// Claims one job, which must be there, and answers it with its token.

@@ -7,19 +7,23 @@ use axum::response::Response;
 use turno::NewJob;
 
 use super::types::{BatchBody, BatchEnqueued, EnqueuedBody, JobBody};
-use super::{Problems, json};
+use super::{BodyProblems, Problems, json};
 use crate::serve::access::Right;
 use crate::serve::caller::Caller;
 use crate::serve::extract::Body;
 use crate::serve::problem::Problem;
 use crate::serve::state::Shared;
 
-/// Enqueue one job. Roles: producer, scheduler, operator; with a priority the scheduler alone. A request whose answer
-/// was lost is safe to repeat only with an idempotency key.
+/// Enqueue one job. Roles: producer, scheduler, operator; with a priority the scheduler alone.
+///
+/// If the answer was lost, or is a 503 `outcome_unknown`, nobody knows whether the job is there: send the same request with the same
+/// `idempotency_key` again, which answers the job that the first one made (200, `created: false`) or makes it. Without such a key a repeat may make
+/// a second job.
 #[utoipa::path(post, path = "/jobs", operation_id = "enqueue", tag = "enqueue", request_body = JobBody, responses(
     (status = 201, description = "The job was created", body = EnqueuedBody),
     (status = 200, description = "A key found the job already there", body = EnqueuedBody),
-    Problems
+    Problems,
+    BodyProblems
 ))]
 pub async fn enqueue(
     State(app): State<Shared>,
@@ -37,9 +41,12 @@ pub async fn enqueue(
     json(status, &EnqueuedBody { id: enqueued.id, created: enqueued.created })
 }
 
-/// Enqueue many jobs: all or none.
+/// Enqueue many jobs: all or none. Roles as for one.
+///
+/// If the answer was lost, or is a 503 `outcome_unknown`, either all of them are there or none: send the same request again, if each job has its
+/// `idempotency_key`.
 #[utoipa::path(post, path = "/jobs/batch", operation_id = "enqueue_many", tag = "enqueue", request_body = BatchBody,
-    responses((status = 200, description = "In the order of the request", body = BatchEnqueued), Problems))]
+    responses((status = 200, description = "In the order of the request", body = BatchEnqueued), Problems, BodyProblems))]
 pub async fn enqueue_many(
     State(app): State<Shared>,
     caller: Caller,

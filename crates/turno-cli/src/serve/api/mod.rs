@@ -33,7 +33,7 @@ pub const PREFIX: &str = "/api/v1";
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "only the OpenAPI document is made of it")]
 enum Problems {
-    /// The body is no JSON, or could not be read.
+    /// The request is no HTTP, or its body no JSON, or could not be read.
     #[response(status = 400, content_type = "application/problem+json")]
     BadRequest(#[to_schema] Problem),
     /// No token, or one that is not known.
@@ -48,18 +48,35 @@ enum Problems {
     /// The job's state or its key forbids it, or the lease is lost.
     #[response(status = 409, content_type = "application/problem+json")]
     Conflict(#[to_schema] Problem),
-    /// The body is larger than this endpoint takes.
+    /// The `Host` is not known to a server without a login of its own.
+    #[response(status = 421, content_type = "application/problem+json")]
+    Misdirected(#[to_schema] Problem),
+    /// Something is outside its limits, missing or unknown.
+    #[response(status = 422, content_type = "application/problem+json")]
+    Invalid(#[to_schema] Problem),
+    /// A bug of turno, or an error of the database that it does not know.
+    #[response(status = 500, content_type = "application/problem+json")]
+    Internal(#[to_schema] Problem),
+    /// With `Retry-After` nothing was done, and the same request may succeed later: the database is away or busy (`unavailable`, `busy`,
+    /// `transaction_lost`, `version_mismatch`), or the server is (`too_many_waiting`, `too_many_connections`). Without it the code is
+    /// `outcome_unknown`: the change may have been carried out.
+    #[response(status = 503, content_type = "application/problem+json")]
+    Unavailable(#[to_schema] Problem),
+}
+
+/// What an endpoint with a body may answer besides. The body need not have arrived then, and the connection is closed.
+#[derive(IntoResponses)]
+#[allow(dead_code, reason = "only the OpenAPI document is made of it")]
+enum BodyProblems {
+    /// The body did not arrive within a minute.
+    #[response(status = 408, content_type = "application/problem+json")]
+    Slow(#[to_schema] Problem),
+    /// The body is larger than this endpoint takes: 2 MiB, or 64 MiB where it holds many jobs.
     #[response(status = 413, content_type = "application/problem+json")]
     TooLarge(#[to_schema] Problem),
     /// The body does not say that it is JSON.
     #[response(status = 415, content_type = "application/problem+json")]
     MediaType(#[to_schema] Problem),
-    /// Something is outside its limits, missing or unknown.
-    #[response(status = 422, content_type = "application/problem+json")]
-    Invalid(#[to_schema] Problem),
-    /// The database is away or busy; the same request may succeed later.
-    #[response(status = 503, content_type = "application/problem+json")]
-    Unavailable(#[to_schema] Problem),
 }
 
 struct Security;

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use turno::{CancelAnswer, JobId};
 
 use super::types::{CancelBody, CancelledBody, PausedBody, PriorityBody};
-use super::{Problems, json};
+use super::{BodyProblems, Problems, json};
 use crate::serve::access::Right;
 use crate::serve::caller::Caller;
 use crate::serve::extract::{Body, Id, Name};
@@ -19,7 +19,7 @@ use crate::views::Job;
 /// had ended before is a 409.
 #[utoipa::path(post, path = "/jobs/{id}/cancel", operation_id = "cancel", tag = "operate",
     params(("id" = String, Path, pattern = "^[0-9]{1,18}$")), request_body = Option<CancelBody>,
-    responses((status = 200, description = "It is cancelled, or its worker is asked", body = CancelledBody), Problems))]
+    responses((status = 200, description = "It is cancelled, or its worker is asked", body = CancelledBody), Problems, BodyProblems))]
 pub async fn cancel(
     State(app): State<Shared>,
     caller: Caller,
@@ -52,7 +52,7 @@ pub async fn retry(State(app): State<Shared>, caller: Caller, Id(id): Id) -> Res
 #[utoipa::path(post, path = "/jobs/{id}/priority", operation_id = "reprioritize", tag = "operate",
     params(("id" = String, Path, pattern = "^[0-9]{1,18}$")), request_body = PriorityBody,
     responses((status = 200, description = "The job as it is now", body = Job),
-        (status = 204, description = "It was done; the job has no record any more, or cannot be read now"), Problems))]
+        (status = 204, description = "It was done; the job has no record any more, or cannot be read now"), Problems, BodyProblems))]
 pub async fn reprioritize(
     State(app): State<Shared>,
     caller: Caller,

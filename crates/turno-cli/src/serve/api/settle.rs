@@ -9,17 +9,20 @@ use axum::response::Response;
 use turno::{Completion, Failure, Proof, Release, Settled, SettledStatus, limits};
 
 use super::types::{CompleteMany, FailMany, ReleaseMany, SettledBody, SettledMany};
-use super::{Problems, json};
+use super::{BodyProblems, Problems, json};
 use crate::serve::access::Right;
 use crate::serve::caller::Caller;
 use crate::serve::extract::Body;
 use crate::serve::problem::Problem;
 use crate::serve::state::{Served, Shared};
 
-/// Complete attempts. Role: worker. Safe to repeat: the same proof again answers what was recorded. With exactly one
-/// job a refusal is a 409 (`lease_lost`, or `conflict` if it was settled otherwise), and a job without a record a 404.
+/// Complete attempts. Role: worker. With exactly one job a refusal is a 409 (`lease_lost`, or `conflict` if it was settled otherwise),
+/// and a job without a record a 404.
+///
+/// If the answer was lost, or is a 503 `outcome_unknown`, send the same request again: a proof that has been accepted answers `already`, with what was
+/// recorded the first time, and nothing is done twice.
 #[utoipa::path(post, path = "/complete", operation_id = "complete", tag = "work", request_body = CompleteMany,
-    responses((status = 200, description = "In the order of the request", body = SettledMany), Problems))]
+    responses((status = 200, description = "In the order of the request", body = SettledMany), Problems, BodyProblems))]
 pub async fn complete(State(app): State<Shared>, caller: Caller, body: Body) -> Result<Response, Problem> {
     caller.need(Right::Work)?;
     let (body, _turn) = body.json::<CompleteMany>(&app).await?;
@@ -28,9 +31,10 @@ pub async fn complete(State(app): State<Shared>, caller: Caller, body: Body) -> 
     settle(&app, &proofs, app.backend.complete(&body.worker, &verdicts)).await
 }
 
-/// Fail attempts: retried by the queue's back-off, after a delay, or never. Role: worker. Refusals as for `complete`.
+/// Fail attempts: retried by the queue's back-off, after a delay, or never. Role: worker. Refusals and
+/// lost answers as for `complete`.
 #[utoipa::path(post, path = "/fail", operation_id = "fail", tag = "work", request_body = FailMany,
-    responses((status = 200, description = "In the order of the request", body = SettledMany), Problems))]
+    responses((status = 200, description = "In the order of the request", body = SettledMany), Problems, BodyProblems))]
 pub async fn fail(State(app): State<Shared>, caller: Caller, body: Body) -> Result<Response, Problem> {
     caller.need(Right::Work)?;
     let (body, _turn) = body.json::<FailMany>(&app).await?;
@@ -39,9 +43,9 @@ pub async fn fail(State(app): State<Shared>, caller: Caller, body: Body) -> Resu
     settle(&app, &proofs, app.backend.fail(&body.worker, &verdicts)).await
 }
 
-/// Give jobs back uncharged. Role: worker. Refusals as for `complete`.
+/// Give jobs back uncharged. Role: worker. Refusals and lost answers as for `complete`.
 #[utoipa::path(post, path = "/release", operation_id = "release", tag = "work", request_body = ReleaseMany,
-    responses((status = 200, description = "In the order of the request", body = SettledMany), Problems))]
+    responses((status = 200, description = "In the order of the request", body = SettledMany), Problems, BodyProblems))]
 pub async fn release(State(app): State<Shared>, caller: Caller, body: Body) -> Result<Response, Problem> {
     caller.need(Right::Work)?;
     let (body, _turn) = body.json::<ReleaseMany>(&app).await?;

@@ -8,7 +8,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::value::RawValue;
-use tokio::sync::watch;
 use turno::{
     Beat, ClaimRequest, Claimed, ClaimedJob, Failure, HeartbeatAnswer, Retry, Token, check_json, limits,
 };
@@ -16,9 +15,10 @@ use turno::{
 use super::types::{
     BeatAnswer, ClaimBody, ClaimedBody, HeartbeatAnswers, HeartbeatBody, HeldBody, JobUnderLease,
 };
-use super::{Problems, json};
+use super::{BodyProblems, Problems, json};
 use crate::serve::access::Right;
 use crate::serve::caller::Caller;
+use crate::serve::connections::closed;
 use crate::serve::extract::Body;
 use crate::serve::problem::Problem;
 use crate::serve::state::{Served, Shared, WAITING_CLAIMS_MAX};
@@ -33,10 +33,14 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// How long the database remembers that this server sleeps.
 const WAIT_TTL: Duration = Duration::from_secs(10);
 
-/// Claim jobs; waits for one if there is none. Role: worker. Safe to repeat with the same token. The first heartbeat of
-/// a job says that it has started: a lease that ends before is not charged, at most three times a job.
+/// Claim jobs; waits for one if there is none. Role: worker. The first heartbeat of a job says that it has started: a lease that ends
+/// before is not charged, at most three times a job.
+///
+/// If the answer was lost, or is a 503 `outcome_unknown`, send the same request with the same `token` again: it answers the jobs that the token
+/// holds already, and takes more only if it holds none. Make a new token for each claim, and keep it until it was answered. Whoever sent none cannot
+/// ask; what was taken is free again when its lease ends.
 #[utoipa::path(post, path = "/claim", operation_id = "claim", tag = "work", request_body = ClaimBody,
-    responses((status = 200, description = "Up to `limit` jobs", body = ClaimedBody), Problems))]
+    responses((status = 200, description = "Up to `limit` jobs", body = ClaimedBody), Problems, BodyProblems))]
 pub async fn claim(State(app): State<Shared>, caller: Caller, body: Body) -> Result<Response, Problem> {
     caller.need(Right::Work)?;
     let (body, _turn) = body.json::<ClaimBody>(&app).await?;
@@ -101,11 +105,6 @@ async fn wait_for_jobs(app: &Served, request: &ClaimRequest, wait: Duration) -> 
     }
 }
 
-async fn closed(closing: &mut watch::Receiver<bool>) {
-    // An error means that the server is gone.
-    let _ = closing.wait_for(|closing| *closing).await;
-}
-
 /// What arrived by plain SQL and is no JSON within the limits is dead with a diagnosis; no worker sees it (rule E10).
 async fn presentable(app: &Served, worker: &str, jobs: Vec<ClaimedJob>) -> Vec<JobUnderLease> {
     let (mut good, mut bad) = (Vec::with_capacity(jobs.len()), Vec::new());
@@ -129,7 +128,7 @@ async fn presentable(app: &Served, worker: &str, jobs: Vec<ClaimedJob>) -> Vec<J
 
 /// The jobs that a token holds: the answer to a claim with unknown outcome. Role: worker.
 #[utoipa::path(post, path = "/held", operation_id = "held", tag = "work", request_body = HeldBody,
-    responses((status = 200, description = "The jobs", body = ClaimedBody), Problems))]
+    responses((status = 200, description = "The jobs", body = ClaimedBody), Problems, BodyProblems))]
 pub async fn held(State(app): State<Shared>, caller: Caller, body: Body) -> Result<Response, Problem> {
     caller.need(Right::Work)?;
     let (body, _turn) = body.json::<HeldBody>(&app).await?;
@@ -140,9 +139,9 @@ pub async fn held(State(app): State<Shared>, caller: Caller, body: Body) -> Resu
 }
 
 /// Extend leases, of up to 1,000 jobs, and say that they have started. Role: worker. Call it when a job begins, and then
-/// every third of a lease.
+/// every third of a lease. Safe to repeat.
 #[utoipa::path(post, path = "/heartbeat", operation_id = "heartbeat", tag = "work", request_body = HeartbeatBody,
-    responses((status = 200, description = "In the order of the request", body = HeartbeatAnswers), Problems))]
+    responses((status = 200, description = "In the order of the request", body = HeartbeatAnswers), Problems, BodyProblems))]
 pub async fn heartbeat(
     State(app): State<Shared>,
     caller: Caller,
