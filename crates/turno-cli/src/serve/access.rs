@@ -34,6 +34,8 @@ pub enum Right {
     Pause,
     /// Pause and resume schedules.
     PauseSchedule,
+    /// Create and change schedules.
+    PutSchedule,
     /// Remove schedules.
     RemoveSchedule,
     /// See numbers about queues.
@@ -94,7 +96,7 @@ impl Role {
             Right::Cancel => matches!(self, Role::Operator | Role::Scheduler),
             Right::Retry | Right::Pause => self == Role::Operator,
             Right::PauseSchedule => matches!(self, Role::Scheduler | Role::Operator),
-            Right::RemoveSchedule => self == Role::Scheduler,
+            Right::PutSchedule | Right::RemoveSchedule => self == Role::Scheduler,
             Right::Stats | Right::Schedules => self != Role::Producer,
             Right::Jobs => matches!(self, Role::Scheduler | Role::Operator | Role::Viewer),
             Right::Story => matches!(self, Role::Operator | Role::Viewer),

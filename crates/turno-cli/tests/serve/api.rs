@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::cases;
-use crate::common::until;
+use crate::common::{Running, until};
 use crate::rig::Rig;
 
 cases![
@@ -17,6 +17,7 @@ cases![
     a_claim_waits_for_a_job_and_can_be_repeated,
     a_job_is_cancelled_retried_reprioritized_and_its_queue_paused,
     lists_are_paged_by_key,
+    a_schedule_is_put_again_and_again_and_becomes_jobs,
     the_document_describes_every_endpoint,
 ];
 
@@ -230,6 +231,56 @@ fn lists_are_paged_by_key(rig: &Rig) {
     assert_eq!(of_kind["jobs"].as_array().unwrap().len(), 3);
 }
 
+/// Rules K1, K3.
+fn a_schedule_is_put_again_and_again_and_becomes_jobs(rig: &Rig) {
+    let server = rig.serve(&[]);
+    let put = |name: &str, body: &Value| {
+        let headers = [("content-type", "application/json")];
+        server.send("PUT", &format!("/api/v1/schedules/{name}"), &headers, &body.to_string())
+    };
+    let nightly = json!({"cron": "30 2 * * *", "zone": "Europe/Berlin", "queue": "q", "kind": "k",
+        "payload": {"day": "{instant}"}, "missed": "all:7", "max_run_ms": 60_000, "unique_key": "one"});
+    let first = put("a%2Fb", &nightly);
+    assert_eq!((first.status, &first.json()["answer"]), (201, &json!("created")), "{first:?}");
+    let shown = &first.json()["schedule"];
+    assert!(shown["next_at"].as_str().unwrap().ends_with(":30:00Z"), "{shown}");
+    assert_eq!((&shown["name"], &shown["max_run_ms"]), (&json!("a/b"), &json!(60_000)));
+    let again = put("a%2Fb", &nightly);
+    assert_eq!((again.status, &again.json()["answer"]), (200, &json!("unchanged")));
+    let mut urgent = nightly.clone();
+    urgent["priority"] = json!(-5);
+    let changed = put("a%2Fb", &urgent).json();
+    assert_eq!((&changed["answer"], &changed["schedule"]["priority"]), (&json!("changed"), &json!(-5)));
+    assert_eq!(changed["schedule"]["next_at"], shown["next_at"], "only an expression or a zone counts anew");
+    let listed = server.get("/api/v1/schedules?payload=true").json()["schedules"].clone();
+    assert_eq!((&listed[0]["payload"], &listed[1]), (&json!({"day": "{instant}"}), &Value::Null));
+    for (field, value, word) in [
+        ("cron", json!("0 0 30 2 *"), "never comes"),
+        ("cron", json!("often"), "often"),
+        ("zone", json!("Mars/Olympus"), "no time zone"),
+        ("missed", json!("all:0"), "all:N"),
+        ("queue", json!(""), "queue"),
+        ("priority", json!(1001), "priority"),
+        ("when", json!("now"), "when"),
+    ] {
+        let mut bad = nightly.clone();
+        bad[field] = value;
+        let said = put("bad", &bad);
+        assert_eq!(said.problem(), (422, "invalid_argument".into()), "{field}");
+        assert!(said.json()["detail"].as_str().unwrap().contains(word), "{field}: {said:?}");
+    }
+    assert_eq!(put("bad", &json!({"cron": "* * * * *"})).problem().0, 422, "a queue and a kind are needed");
+    let every_second = json!({"cron": "* * * * * *", "queue": "q", "kind": "k", "payload": "{instant}"});
+    assert_eq!(put("tick", &every_second).status, 201);
+    let work = rig.command(&["work", "--queue", "another", "--kind", "none=true"]);
+    let _worker = Running::start(work);
+    until("two instants have their jobs", || {
+        let jobs = server.get("/api/v1/jobs?state=ready&queue=q").json();
+        jobs["jobs"].as_array().unwrap().len() >= 2
+    });
+    assert_eq!(server.get("/api/v1/schedules").json()["schedules"].as_array().unwrap().len(), 2);
+}
+
 fn the_document_describes_every_endpoint(rig: &Rig) {
     let server = rig.serve(&[]);
     let document = server.get("/api/v1/openapi.json").json();
@@ -259,6 +310,7 @@ fn the_document_describes_every_endpoint(rig: &Rig) {
         "resume",
         "retry",
         "schedule_pause",
+        "schedule_put",
         "schedule_remove",
         "schedule_resume",
         "schedules",

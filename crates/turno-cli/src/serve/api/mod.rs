@@ -110,6 +110,7 @@ pub fn router() -> (Router<Shared>, OpenApi) {
         .routes(routes!(show::stats))
         .routes(routes!(show::queues))
         .routes(routes!(schedules::schedules))
+        .routes(routes!(schedules::put))
         .routes(routes!(schedules::pause))
         .routes(routes!(schedules::resume))
         .routes(routes!(schedules::remove))
