@@ -60,6 +60,8 @@ pub const ATTEMPTS_KEPT_EACH_END: u32 = 100;
 pub const REFUSED_ROWS_PER_JOB_MAX: u32 = 100;
 /// How far `stats` counts before it answers "at least" (rule V1).
 pub const STATS_COUNT_CAP: u64 = 10_000;
+/// Of how many ended jobs, the latest of each outcome, `stats` says how long they took (rule V1).
+pub const STATS_TIMES_ROWS: u32 = 1000;
 /// Most rows in one page of a listing.
 pub const PAGE_ROWS_MAX: u32 = 1000;
 /// Most jobs that a listing looks at for one page (rule V6).

@@ -21,8 +21,11 @@ const WINDOW: Duration = Duration::from_secs(300);
 const EVER: Duration = Duration::from_secs(3650 * 24 * 3600);
 /// How long an answer is good enough for the next scrape.
 const FRESH: Duration = Duration::from_secs(1);
-/// The same for the count of dead jobs, which reads more.
-const DEAD_FRESH: Duration = Duration::from_secs(60);
+/// The same for the count of dead jobs, which reads more: at least this long, and this many times as long as the answer took, so that
+/// beside any history it costs little of the time; and at most that long.
+const DEAD_FRESH_MIN: Duration = Duration::from_secs(60);
+const DEAD_FRESH_TIMES: u32 = 500;
+const DEAD_FRESH_MAX: Duration = Duration::from_secs(600);
 /// How long the database has to answer: below the usual time limit of a scrape.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -44,6 +47,8 @@ struct Seen {
     dead: Option<BTreeMap<String, u64>>,
     /// When they were last asked for, answered or not: the question is not cheap.
     dead_at: Option<Instant>,
+    /// How long that took.
+    dead_took: Duration,
     /// How late the latest schedule is; `None` while it is not known.
     schedule_late: Option<Duration>,
     /// What the backend uses; it is known also while the database is away.
@@ -66,7 +71,7 @@ impl Queues {
         let is_fresh = |at: Option<Instant>, limit| at.is_some_and(|at| at.elapsed() < limit);
         let (stats_fresh, dead_fresh) = {
             let seen = self.seen();
-            (is_fresh(seen.stats_at, FRESH), is_fresh(seen.dead_at, DEAD_FRESH))
+            (is_fresh(seen.stats_at, FRESH), is_fresh(seen.dead_at, dead_fresh_for(seen.dead_took)))
         };
         // One for both questions, so that a scrape ends in time.
         let deadline = tokio::time::Instant::now() + ANSWER_WITHIN;
@@ -88,6 +93,7 @@ impl Queues {
         }
         self.seen().usage = backend.usage();
         if !dead_fresh && self.seen().stats.is_some() {
+            let began = Instant::now();
             let stats =
                 tokio::time::timeout_at(deadline, backend.stats(EVER)).await.ok().and_then(Result::ok);
             let dead =
@@ -95,12 +101,18 @@ impl Queues {
             let mut seen = self.seen();
             seen.dead = stats.map(dead);
             seen.dead_at = Some(Instant::now());
+            seen.dead_took = began.elapsed();
         }
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// For how long a count of dead jobs is good enough that took so long.
+fn dead_fresh_for(took: Duration) -> Duration {
+    (took * DEAD_FRESH_TIMES).clamp(DEAD_FRESH_MIN, DEAD_FRESH_MAX)
 }
 
 /// How long the longest due schedule has been waiting for a tick.
@@ -226,7 +238,7 @@ fn states(
     stats: &[QueueStats],
     dead: Option<&BTreeMap<String, u64>>,
 ) -> std::fmt::Result {
-    let help = "Jobs by state; counts stop at 10000, and dead jobs are counted at most once a minute";
+    let help = "Jobs by state; counts stop at 10000, and dead jobs are counted once a minute, or less often where that takes long";
     let mut metric = encoder.encode_descriptor("turno_queue_jobs", help, None, MetricType::Gauge)?;
     for stats in stats {
         let queue = &*stats.queue;
@@ -257,4 +269,18 @@ fn recent(encoder: &mut DescriptorEncoder, stats: &[QueueStats]) -> std::fmt::Re
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_that_takes_long_is_good_for_longer() {
+        let table = [(0, 60), (100, 60), (500, 250), (1000, 500), (60_000, 600)];
+        for (took_ms, fresh_s) in table {
+            let fresh = dead_fresh_for(Duration::from_millis(took_ms));
+            assert_eq!(fresh, Duration::from_secs(fresh_s), "{took_ms} ms");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use turno_contract::{Count, QueueStats, Retry, SettingsChange, limits};
+use turno_contract::{Completion, Count, QueueStats, Retry, SettingsChange, limits};
 
 use crate::Kit;
 use crate::kit::stolen;
@@ -13,6 +13,7 @@ super::cases! {
         the_oldest_due_job_is_found_whatever_its_priority,
         what_ended_in_the_window_is_counted_by_outcome,
         times_to_start_and_to_finish_are_percentiles_of_the_window,
+        times_are_those_of_the_latest_jobs,
         counts_stop_at_the_cap_and_say_so,
     ],
     Alone: [expired_leases_are_counted],
@@ -134,6 +135,27 @@ async fn times_to_start_and_to_finish_are_percentiles_of_the_window(kit: Kit) {
     assert_age(seen.start_p99, 24 * minute);
     assert_age(seen.finish_p50, 14 * minute);
     assert_age(seen.finish_p99, 34 * minute);
+}
+
+/// Rule V1. B64: however many have ended, it looks at so many of each outcome.
+async fn times_are_those_of_the_latest_jobs(kit: Kit) {
+    let minute = Duration::from_secs(60);
+    kit.enqueue_n(20).await;
+    kit.age(40 * minute).await;
+    for job in kit.claim_n(20).await {
+        kit.complete(job.proof).await;
+    }
+    assert_age(stats(&kit, HOUR).await.finish_p99, 40 * minute);
+    kit.enqueue_n(limits::STATS_TIMES_ROWS as usize).await;
+    let quick = kit.claim_n(limits::STATS_TIMES_ROWS).await;
+    let quick: Vec<Completion> =
+        quick.iter().map(|job| Completion { proof: job.proof, result: None }).collect();
+    kit.backend().complete("w", &quick).await.unwrap();
+    let seen = stats(&kit, HOUR).await;
+    assert_eq!(seen.succeeded, exactly(20 + quick.len() as u64));
+    for time in [seen.start_p99, seen.finish_p99] {
+        assert!(time.is_some_and(|time| time < 20 * minute), "{seen:?}");
+    }
 }
 
 /// Rule V1. B64: it costs the same at any size.

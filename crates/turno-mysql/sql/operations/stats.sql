@@ -2,7 +2,7 @@
 -- Takes: the window of history in ms.
 -- Returns: per queue: paused; age of the oldest due job; ready, scheduled, running, expired; succeeded, dead, cancelled, retries and
 --          refused within the window (counts stop at 10000); time to start and to finish in ms, median and 99th percentile of the
---          latest 10000 jobs that ended in the window.
+--          latest 1000 jobs of each outcome that ended in the window.
 -- Raises: TU001
 -- Transaction: any
 -- Writes: nothing

@@ -68,9 +68,9 @@ SELECT min(run_at) FROM first_of;
 SELECT min(run_at) FROM (SELECT run_at FROM turno_job WHERE queue = :queue AND state = 'ready' ORDER BY rank LIMIT 10000);
 
 -- statement: times
--- From due to claimed, and from first due to ended, of the latest jobs of one outcome; the caller takes the latest of all.
-SELECT finished_at, CASE WHEN verb IS NOT NULL THEN claimed_at - run_at END, finished_at - first_due_at
+-- From due to claimed, and from first due to ended, of the latest jobs of one outcome.
+SELECT CASE WHEN verb IS NOT NULL THEN claimed_at - run_at END, finished_at - first_due_at
 FROM turno_finished_job
 WHERE queue = :queue AND outcome = :outcome AND finished_at >= :since
 ORDER BY finished_at DESC
-LIMIT 10000;
+LIMIT 1000;

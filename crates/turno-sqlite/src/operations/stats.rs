@@ -75,20 +75,18 @@ fn oldest_due_age(work: &Work, queue: &str, aging: bool) -> Result<Option<Durati
     Ok(oldest.map(|due| Duration::from_micros((work.now - due).max(0) as u64)))
 }
 
-/// Sorted times to start and to finish of the latest ended jobs, in microseconds.
+/// Sorted times to start and to finish of the latest ended jobs of each outcome, in microseconds.
 fn times(work: &Work, queue: &str, since: i64) -> Result<(Vec<i64>, Vec<i64>)> {
-    let mut ended: Vec<(i64, Option<i64>, i64)> = Vec::new();
+    let mut ended: Vec<(Option<i64>, i64)> = Vec::new();
     for outcome in State::ALL.iter().filter(|state| state.is_final()) {
         ended.extend(work.rows(
             "stats.times",
             &[(":queue", &queue), (":outcome", &outcome.as_str()), (":since", &since)],
-            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+            |row| Ok((row.get(0)?, row.get(1)?)),
         )?);
     }
-    ended.sort_by_key(|(finished_at, _, _)| std::cmp::Reverse(*finished_at));
-    ended.truncate(limits::STATS_COUNT_CAP as usize);
-    let mut start: Vec<i64> = ended.iter().filter_map(|(_, start, _)| *start).collect();
-    let mut finish: Vec<i64> = ended.iter().map(|(_, _, finish)| *finish).collect();
+    let mut start: Vec<i64> = ended.iter().filter_map(|(start, _)| *start).collect();
+    let mut finish: Vec<i64> = ended.iter().map(|(_, finish)| *finish).collect();
     start.sort_unstable();
     finish.sort_unstable();
     Ok((start, finish))

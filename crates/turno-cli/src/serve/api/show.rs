@@ -21,6 +21,8 @@ use crate::views::{Attempt, Job, Refusal, Settings, Stats};
 
 /// Most lines of the ledger that are shown with a job.
 const REFUSED_SHOWN: u32 = 100;
+/// The longest window of `stats`: a longer one reads more rows of more queues than an answer to everybody may.
+const WINDOW_MS_MAX: u64 = 86_400_000;
 
 /// A page of jobs.
 #[derive(Serialize, ToSchema)]
@@ -166,7 +168,7 @@ pub struct StatsAnswer<'a> {
     queues: Vec<Stats<'a>>,
 }
 
-/// The state of each queue. Every role but the producer.
+/// The state of each queue, over a window of at most a day. Every role but the producer.
 #[utoipa::path(get, path = "/stats", operation_id = "stats", tag = "look", params(StatsQuery),
     responses((status = 200, description = "By queue", body = StatsAnswer), Problems))]
 pub async fn stats(
@@ -175,8 +177,12 @@ pub async fn stats(
     Query(query): Query<StatsQuery>,
 ) -> Result<Response, Problem> {
     caller.need(Right::Stats)?;
-    if !(1..=315_360_000_000).contains(&query.window_ms) {
-        return Err(Problem::invalid(format!("window_ms {} is not in 1..=315360000000", query.window_ms)));
+    if !(1..=WINDOW_MS_MAX).contains(&query.window_ms) {
+        let detail = format!(
+            "window_ms {} is not in 1..={WINDOW_MS_MAX}, a day; `turno stats --window` looks further back",
+            query.window_ms
+        );
+        return Err(Problem::invalid(detail));
     }
     let window = Duration::from_millis(query.window_ms);
     let mut stats = app.look(app.reads.stats(window)).await?;

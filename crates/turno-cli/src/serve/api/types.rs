@@ -477,7 +477,7 @@ pub struct RefusedQuery {
 pub struct StatsQuery {
     /// How much history the ended jobs, retries and times cover.
     #[serde(default = "an_hour")]
-    #[param(minimum = 1, maximum = 315_360_000_000_u64)]
+    #[param(minimum = 1, maximum = 86_400_000)]
     pub window_ms: u64,
 }
 
