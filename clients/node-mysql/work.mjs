@@ -5,15 +5,25 @@
 // It shows what every client has to do and nothing else. It does one job at a time; it does not reap or prune, which
 // claims and other workers do. Ids are 64-bit and stay strings here: a number of JavaScript would round them.
 
-import { randomUUID } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import mysql from "mysql2/promise";
 
 const leaseMs = 30_000;
 const worker = `node/${process.pid}`;
 
+// What an attempt passes on: the trace of its job's enqueue, and a span of its own. A tracing library makes it of its current span.
+const childOf = (traceparent) =>
+  traceparent && `${traceparent.slice(0, 36)}${randomBytes(8).toString("hex")}${traceparent.slice(52)}`;
+
 const handlers = {
-  double: async (_connection, payload) => ({ doubled: payload.n * 2 }),
-  refuse: async (_connection, payload) => {
+  double: async (_connection, _job, payload) => ({ doubled: payload.n * 2 }),
+  // In the transaction of the completion: the next job is there if and only if this one is done.
+  follow: async (connection, job) => {
+    const following = [job.queue, "double", job.payload, null, null, null, null, null];
+    await call(connection, "enqueue", ...following, childOf(job.traceparent));
+    return { followed: true };
+  },
+  refuse: async (_connection, _job, payload) => {
     throw new Error(`will not work on ${payload.n}`);
   },
 };
@@ -68,7 +78,7 @@ async function settle(job) {
   const connection = await pool.getConnection();
   try {
     await connection.query("START TRANSACTION");
-    const result = await handlers[job.kind](connection, JSON.parse(job.payload), lease.signal);
+    const result = await handlers[job.kind](connection, job, JSON.parse(job.payload), lease.signal);
     // The handler may still finish after the lease was lost; only the database knows who owns the job.
     await call(connection, "complete", ...proof, JSON.stringify(result), worker);
     await connection.query("COMMIT");

@@ -5,15 +5,24 @@
 // It shows what every client has to do and nothing else. It does one job at a time; it does not reap or prune, which
 // claims and other workers do. Ids are 64-bit and stay strings here: a number of JavaScript would round them.
 
-import { randomUUID } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import pg from "pg";
 
 const leaseMs = 30_000;
 const worker = `node/${process.pid}`;
 
+// What an attempt passes on: the trace of its job's enqueue, and a span of its own. A tracing library makes it of its current span.
+const childOf = (traceparent) =>
+  traceparent && `${traceparent.slice(0, 36)}${randomBytes(8).toString("hex")}${traceparent.slice(52)}`;
+
 const handlers = {
-  double: async (_client, payload) => ({ doubled: payload.n * 2 }),
-  refuse: async (_client, payload) => {
+  double: async (_client, _job, payload) => ({ doubled: payload.n * 2 }),
+  // In the transaction of the completion: the next job is there if and only if this one is done.
+  follow: async (client, job) => {
+    await call(client, "enqueue($1, 'double', $2, p_traceparent => $3)", job.queue, job.payload, childOf(job.traceparent));
+    return { followed: true };
+  },
+  refuse: async (_client, _job, payload) => {
     throw new Error(`will not work on ${payload.n}`);
   },
 };
@@ -52,7 +61,7 @@ async function settle(job) {
   const client = await pool.connect();
   try {
     await client.query("BEGIN");
-    const result = await handlers[job.kind](client, JSON.parse(job.payload), lease.signal);
+    const result = await handlers[job.kind](client, job, JSON.parse(job.payload), lease.signal);
     // The handler may still finish after the lease was lost; only the database knows who owns the job.
     await call(client, "complete($1, $2, $3, $4, $5)", ...proof, JSON.stringify(result), worker);
     await client.query("COMMIT");

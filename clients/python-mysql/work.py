@@ -8,6 +8,7 @@ and other workers do.
 
 import json
 import os
+import secrets
 import sys
 import threading
 import uuid
@@ -91,7 +92,7 @@ def settle(turno, job, handler, url):
     try:
         with Lease(url, proof) as lease:
             turno.begin()
-            result = handler(turno, json.loads(job["payload"]), lease.stop)
+            result = handler(turno, job, json.loads(job["payload"]), lease.stop)
             # The handler may still finish after the lease was lost; only the database knows who owns the job.
             call(turno, "complete", *proof.values(), json.dumps(result, ensure_ascii=False), WORKER)
             turno.commit()
@@ -112,15 +113,27 @@ def fail(turno, proof, error):
     return f"failed, {answer['status']}, now {answer['state']}"
 
 
-def double(turno, payload, stop):
+def child_of(traceparent):
+    """What this attempt passes on: the trace of its job's enqueue, and a span of its own. A tracing library makes it of its current span."""
+    return traceparent and f"{traceparent[:36]}{secrets.token_hex(8)}{traceparent[52:]}"
+
+
+def double(turno, job, payload, stop):
     return {"doubled": payload["n"] * 2}
 
 
-def refuse(turno, payload, stop):
+def follow(turno, job, payload, stop):
+    # In the transaction of the completion: the next job is there if and only if this one is done.
+    following = (job["queue"], "double", json.dumps(payload, ensure_ascii=False), None, None, None, None, None)
+    call(turno, "enqueue", *following, child_of(job["traceparent"]))
+    return {"followed": True}
+
+
+def refuse(turno, job, payload, stop):
     raise ValueError(f"will not work on {payload['n']}")
 
 
-HANDLERS = {"double": double, "refuse": refuse}
+HANDLERS = {"double": double, "follow": follow, "refuse": refuse}
 
 
 def main():

@@ -8,6 +8,7 @@ and other workers do.
 
 import json
 import os
+import secrets
 import sys
 import threading
 import uuid
@@ -69,7 +70,7 @@ def settle(turno, job, handler, url):
     proof = (job["id"], job["attempt"], job["token"])
     try:
         with Lease(url, proof) as lease, turno.transaction():
-            result = handler(turno, json.loads(job["payload"]), lease.stop)
+            result = handler(turno, job, json.loads(job["payload"]), lease.stop)
             # The handler may still finish after the lease was lost; only the database knows who owns the job.
             sql = "SELECT * FROM turno.complete(%s, %s, %s, %s, %s)"
             turno.execute(sql, (*proof, json.dumps(result), WORKER))
@@ -93,15 +94,27 @@ def fail(turno, proof, error):
     return f"failed, {answer['status']}, now {answer['state']}"
 
 
-def double(turno, payload, stop):
+def child_of(traceparent):
+    """What this attempt passes on: the trace of its job's enqueue, and a span of its own. A tracing library makes it of its current span."""
+    return traceparent and f"{traceparent[:36]}{secrets.token_hex(8)}{traceparent[52:]}"
+
+
+def double(turno, job, payload, stop):
     return {"doubled": payload["n"] * 2}
 
 
-def refuse(turno, payload, stop):
+def follow(turno, job, payload, stop):
+    # In the transaction of the completion: the next job is there if and only if this one is done.
+    sql = "SELECT id FROM turno.enqueue(%s, 'double', %s, p_traceparent => %s)"
+    turno.execute(sql, (job["queue"], json.dumps(payload), child_of(job["traceparent"])))
+    return {"followed": True}
+
+
+def refuse(turno, job, payload, stop):
     raise ValueError(f"will not work on {payload['n']}")
 
 
-HANDLERS = {"double": double, "refuse": refuse}
+HANDLERS = {"double": double, "follow": follow, "refuse": refuse}
 
 
 def main():
