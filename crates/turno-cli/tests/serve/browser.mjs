@@ -1,6 +1,6 @@
 // Opens every page of a running `turno serve` in a headless Chromium, wide and narrow, light and dark, and lets axe-core
-// look at it. A violation, an error on the console (such as one of the content policy) or a page that is wider than its
-// window ends it with exit status 1.
+// look at it. Then it uses some with the keyboard alone. A violation, an error on the console (such as one of the content policy),
+// a page that is wider than its window, or something that Tab does not reach or that does not show its focus ends it with exit status 1.
 //
 //   node browser.mjs URL CHROMIUM JOB [FOLDER]    JOB: an id to show; FOLDER: where screenshots go
 import { readFileSync } from "node:fs";
@@ -44,6 +44,52 @@ for (const [size, viewport] of Object.entries(windows)) {
     await page.close();
   }
 }
+
+// With the keyboard alone: Tab reaches everything that can be used, in the order of the page, and shows where it is.
+const keys = await browser.newPage();
+await keys.setViewport(windows.wide);
+// So that no page changes meanwhile.
+await keys.setJavaScriptEnabled(false);
+for (const name of ["overview", "queue", "dead", "job", "pause", "schedules", "search"]) {
+  await keys.goto(url + pages[name], { waitUntil: "load" });
+  const usable = await keys.evaluate(() => {
+    const all = [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")];
+    globalThis.usable = all.filter((one) => one.checkVisibility() && !one.disabled);
+    return globalThis.usable.map((one) => one.outerHTML.slice(0, 80));
+  });
+  const reached = [];
+  for (let n = 0; n < usable.length; n++) {
+    await keys.keyboard.press("Tab");
+    reached.push(await keys.evaluate(() => {
+      const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(document.activeElement);
+      const shown = (outlineStyle !== "none" && parseFloat(outlineWidth) > 0) || boxShadow !== "none";
+      return { place: globalThis.usable.indexOf(document.activeElement), shown };
+    }));
+  }
+  usable.forEach((html, place) => {
+    if (reached[place].place !== place) faults.push(`${name}: Tab ${place + 1} is not at ${html}`);
+    if (!reached[place].shown) faults.push(`${name}: no focus is seen at ${html}`);
+  });
+}
+// From the queue to its pause and back, by Tab and Enter.
+const tabTo = async (selector) => {
+  await keys.waitForSelector(selector);
+  for (let n = 0; n < 200; n++) {
+    await keys.keyboard.press("Tab");
+    if (await keys.evaluate((wanted) => document.activeElement.matches(wanted), selector)) return;
+  }
+  faults.push(`Tab does not come to ${selector}`);
+};
+await keys.goto(`${url}/queues/mail`, { waitUntil: "load" });
+for (const what of ["pause", "resume"]) {
+  await tabTo(`a[href="/queues/mail/${what}"]`);
+  await Promise.all([keys.waitForNavigation(), keys.keyboard.press("Enter")]);
+  await tabTo(`form[action="/queues/mail/${what}"] button`);
+  await Promise.all([keys.waitForNavigation(), keys.keyboard.press("Enter")]);
+  const paused = (await keys.content()).includes("/queues/mail/resume");
+  if (paused !== (what === "pause")) faults.push(`the keyboard alone did not ${what} the queue`);
+}
+await keys.close();
 
 // The script refreshes the page by itself: what happens behind its back appears.
 const page = await browser.newPage();

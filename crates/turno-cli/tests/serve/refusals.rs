@@ -11,6 +11,7 @@ cases![
     bad_input_is_a_problem_with_a_code,
     other_sites_and_other_names_are_refused,
     a_read_only_server_changes_nothing,
+    a_database_login_that_may_only_look_has_the_last_word,
     a_proxy_is_believed_only_from_its_address,
     nobody_listens_beyond_this_machine_without_a_login,
     a_database_that_is_away_is_unavailable,
@@ -104,6 +105,7 @@ fn bad_input_is_a_problem_with_a_code(rig: &Rig) {
         "/api/v1/jobs/-1",
         "/api/v1/jobs/99999999999999999999",
         "/api/v1/stats?window_ms=0",
+        "/api/v1/stats?window_ms=86400001",
         "/api/v1/refused?before=x",
     ];
     for path in queries {
@@ -148,6 +150,71 @@ fn a_read_only_server_changes_nothing(rig: &Rig) {
     let page = server.get(&format!("/jobs/{id}"));
     assert!(page.status == 200 && !page.text.contains(&format!("/jobs/{id}/cancel")), "{}", page.text);
     assert_eq!(server.get(&format!("/jobs/{id}/cancel")).status, 403);
+}
+
+/// Rule X2. Everybody at this machine may do everything, and the login of the database may not.
+fn a_database_login_that_may_only_look_has_the_last_word(rig: &Rig) {
+    let Some(url) = rig.login("viewer") else { return };
+    let id = rig.enqueue("q", "k", &[]);
+    let cron = ["schedule", "add", "s", "--cron", "0 0 1 1 *", "--queue", "q", "--kind", "k"];
+    assert_eq!(rig.call(&cron).status, Some(0));
+    let server = rig.serve_as(&url, &["--listen", "127.0.0.1:0"]);
+    let job = format!("/jobs/{id}");
+    for path in [
+        "/",
+        "/queues/q",
+        "/jobs?state=ready",
+        &job,
+        "/dead",
+        "/refused",
+        "/schedules",
+        "/search?q=k",
+        "/healthz",
+    ] {
+        assert_eq!(server.get(path).status, 200, "{path}");
+    }
+    assert!(server.get(&job).text.contains("state ready"));
+    for path in ["stats", "jobs?state=ready", &format!("jobs/{id}"), "refused", "schedules"] {
+        assert_eq!(server.get(&format!("/api/v1/{path}")).status, 200, "{path}");
+    }
+    assert!(server.get("/metrics").text.contains("\nturno_database_up 1.0\n"));
+    let proof = json!({"id": id, "attempt": 1, "token": "6f2f0a1e-9d7b-4c0e-8a1f-2b3c4d5e6f70"});
+    let settle = json!({"worker": "w", "jobs": [proof]});
+    let changes = [
+        ("jobs".to_owned(), json!({"queue": "q", "kind": "k"})),
+        ("jobs".into(), json!({"queue": "q", "kind": "k", "priority": 1})),
+        ("claim".into(), json!({"queues": ["q"], "worker": "w"})),
+        ("heartbeat".into(), json!({"jobs": [proof]})),
+        ("complete".into(), settle.clone()),
+        ("release".into(), settle),
+        (format!("jobs/{id}/cancel"), json!({})),
+        (format!("jobs/{id}/retry"), json!({})),
+        (format!("jobs/{id}/priority"), json!({"priority": 1})),
+        ("queues/q/pause".into(), json!({})),
+        ("schedules/s/pause".into(), json!({})),
+        ("schedules/s/resume".into(), json!({})),
+        ("schedules/s/remove".into(), json!({})),
+    ];
+    for (path, body) in changes {
+        let said = server.post(&format!("/api/v1/{path}"), &body);
+        assert_eq!(said.problem(), (403, "permission_denied".into()), "{path}");
+        // In the words of the database, not of this server's own roles.
+        let detail = said.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains("denied") && detail.contains("SQLSTATE 42"), "{path}: {detail}");
+    }
+    let question = server.get(&format!("{job}/cancel"));
+    let field = question.text.split_once("name=\"form_token\" value=\"").unwrap().1;
+    let form = format!("form_token={}", field.split('"').next().unwrap());
+    for path in [format!("{job}/cancel"), "/queues/q/pause".into(), "/schedules/s/remove".into()] {
+        let page = server.form(&path, &form);
+        assert_eq!(page.status, 403, "{path}: {page:?}");
+        assert!(page.header("content-type").unwrap().starts_with("text/html"), "{path}");
+    }
+    assert_eq!(
+        server.get("/api/v1/jobs?state=ready").json()["jobs"][0]["id"],
+        id.as_str(),
+        "nothing was done"
+    );
 }
 
 fn a_proxy_is_believed_only_from_its_address(rig: &Rig) {

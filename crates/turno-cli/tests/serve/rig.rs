@@ -109,14 +109,42 @@ impl Rig {
     }
 
     pub fn serve_at(&self, listen: &str, args: &[&str]) -> Server {
-        let mut command = self.command(&[&["serve", "--json", "--listen", listen], args].concat());
-        command.stdout(Stdio::piped());
+        self.serve_as(&self.url, &[&["--listen", listen], args].concat())
+    }
+
+    /// The server with this URL of the database.
+    pub fn serve_as(&self, url: &str, args: &[&str]) -> Server {
+        let mut command = self.command(&[&["serve", "--json"], args].concat());
+        command.env("TURNO_URL", url).stdout(Stdio::piped());
         let mut running = Running::start(command);
         let mut line = String::new();
         BufReader::new(running.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let said: Value = serde_json::from_str(&line).expect("the server says where it listens");
         let url = said["listening"].as_str().unwrap().replace("0.0.0.0", "127.0.0.1");
         Server { url, running, token: None, cookie: None }
+    }
+
+    /// The URL of a database login that has one role and nothing else; `None` where there are no logins.
+    pub fn login(&self, role: &str) -> Option<String> {
+        let (server, login) = (self.engine.server().unwrap(), format!("{}_l", self.name));
+        match self.engine {
+            Engine::Sqlite => return None,
+            Engine::Postgres => {
+                execute(&server, &format!("CREATE ROLE {login} LOGIN PASSWORD 'x' IN ROLE turno_{role}"));
+            }
+            Engine::Mariadb => {
+                let role = format!("{}_{role}", self.name);
+                let statements = [
+                    format!("CREATE USER {login}@'127.0.0.1' IDENTIFIED BY 'x'"),
+                    format!("GRANT {role} TO {login}@'127.0.0.1'"),
+                    format!("SET DEFAULT ROLE {role} FOR {login}@'127.0.0.1'"),
+                ];
+                execute_mariadb(&server, statements.iter());
+            }
+        }
+        let (scheme, rest) = self.url.split_once("://").unwrap();
+        let host = rest.split_once('@').map_or(rest, |(_, host)| host);
+        Some(format!("{scheme}://{login}:x@{host}"))
     }
 
     /// A token file with a token per role; its tokens are `ROLE` with enough zeros.
@@ -140,11 +168,18 @@ impl Drop for Rig {
         let (server, name) = (self.engine.server().unwrap(), &self.name);
         match self.engine {
             Engine::Sqlite => {}
-            Engine::Postgres => execute(&server, &format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")),
+            Engine::Postgres => {
+                execute(&server, &format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"));
+                execute(&server, &format!("DROP ROLE IF EXISTS {name}_l"));
+            }
             Engine::Mariadb => {
                 let roles = ["producer", "worker", "scheduler", "operator", "viewer", "service", "admin"];
                 let roles = roles.map(|role| format!("DROP ROLE IF EXISTS {name}_{role}"));
-                execute_mariadb(&server, [format!("DROP DATABASE IF EXISTS {name}")].iter().chain(&roles));
+                let rest = [
+                    format!("DROP DATABASE IF EXISTS {name}"),
+                    format!("DROP USER IF EXISTS {name}_l@'127.0.0.1'"),
+                ];
+                execute_mariadb(&server, rest.iter().chain(&roles));
             }
         }
     }
@@ -174,6 +209,8 @@ fn execute(url: &str, statement: &str) {
 fn execute_mariadb<'a>(url: &str, statements: impl Iterator<Item = &'a String>) {
     use mysql_async::prelude::Queryable;
     let options = mysql_async::Opts::from_url(&url.replacen("mariadb://", "mysql://", 1)).unwrap();
+    // As the program connects: by the socket root is somebody else, who is no admin of the roles.
+    let options = mysql_async::OptsBuilder::from_opts(options).prefer_socket(false);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut connection = mysql_async::Conn::new(options).await.unwrap();
