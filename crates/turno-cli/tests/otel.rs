@@ -203,6 +203,57 @@ fn a_collector_that_is_down_or_hangs_holds_up_nothing() {
     }
 }
 
+/// Rule E12: the server's span stands between the client's and the attempt's; what only looks has none.
+#[test]
+fn a_change_over_the_api_has_a_span_that_its_jobs_take_along() {
+    let (turno, collector) = (Turno::new(), Collector::start());
+    let mut server =
+        turno.start(&["serve", "--json", "--listen", "127.0.0.1:0", "--otlp-endpoint", &collector.url()]);
+    let mut line = String::new();
+    BufReader::new(server.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let url =
+        serde_json::from_str::<serde_json::Value>(&line).unwrap()["listening"].as_str().unwrap().to_owned();
+    let post = |path: &str, body: serde_json::Value| {
+        let request =
+            ureq::post(format!("{url}{path}")).header("traceparent", format!("00-{TRACE}-{SPAN}-01"));
+        let config = request.config().http_status_as_error(false).timeout_global(Some(common::LIMIT)).build();
+        let mut response = config.send_json(body).unwrap();
+        (response.status().as_u16(), response.body_mut().read_json::<serde_json::Value>().unwrap())
+    };
+    let (status, enqueued) = post("/api/v1/jobs", serde_json::json!({"queue": "q", "kind": "k"}));
+    let id = enqueued["id"].as_str().unwrap();
+    let (_, claimed) = post("/api/v1/claim", serde_json::json!({"queues": ["q"], "worker": "w"}));
+    let job = &claimed["jobs"][0];
+    assert_eq!((status, job["id"].as_str()), (201, Some(id)));
+    let proof = serde_json::json!({"id": id, "attempt": job["attempt"], "token": claimed["token"]});
+    let settle = serde_json::json!({"worker": "w", "jobs": [proof]});
+    assert_eq!(post("/api/v1/complete", settle.clone()).0, 200);
+    let mut otherwise = settle;
+    otherwise["jobs"][0]["error"] = "late".into();
+    assert_eq!(post("/api/v1/fail", otherwise).0, 409);
+    assert_eq!(ureq::get(format!("{url}/api/v1/stats")).call().unwrap().status(), 200);
+    signal(server.id(), Signal::TERM);
+    assert_eq!(server.answer().status, Some(143));
+
+    let spans = collector.spans();
+    let seen: Vec<(&str, String)> = spans
+        .iter()
+        .map(|span| (span.name.as_str(), attribute(&span.attributes, "http.response.status_code")))
+        .collect();
+    let expected = [("jobs", "201"), ("claim", "200"), ("complete", "200"), ("fail", "409")]
+        .map(|(path, status)| (format!("POST /api/v1/{path}"), status.to_owned()));
+    assert_eq!(seen, expected.each_ref().map(|(name, status)| (name.as_str(), status.clone())));
+    for span in &spans {
+        assert_eq!((hex(&span.trace_id).as_str(), hex(&span.parent_span_id).as_str()), (TRACE, SPAN));
+        assert_eq!(span.kind, SpanKind::Server as i32);
+        assert!(
+            span.status.as_ref().is_none_or(|status| status.code() == StatusCode::Unset),
+            "a refusal is an answer"
+        );
+    }
+    assert_eq!(job["traceparent"], format!("00-{TRACE}-{}-01", hex(&spans[0].span_id)));
+}
+
 /// What is wrong with an option or a variable is said before any job is touched.
 #[test]
 fn a_wrong_endpoint_or_protocol_is_refused_by_name() {

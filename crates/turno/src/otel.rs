@@ -145,8 +145,8 @@ impl Drop for Open {
     }
 }
 
-/// What a header says; text that came by plain SQL may be anything.
-fn span_context(header: &str) -> Option<SpanContext> {
+/// What a header `traceparent` says; `None` if it is none. Text that came by plain SQL may be anything.
+pub fn span_context(header: &str) -> Option<SpanContext> {
     let header = kept_traceparent(header)?;
     let trace = TraceId::from_hex(&header[3..35]).ok()?;
     let span = SpanId::from_hex(&header[36..52]).ok()?;

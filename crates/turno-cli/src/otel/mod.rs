@@ -1,4 +1,4 @@
-//! Where `work` and `run` send their traces: to a collector, by OTLP over HTTP, in builds with the feature `otel`. It refuses to
+//! Where `work`, `run` and `serve` send their traces: to a collector, by OTLP over HTTP, in builds with the feature `otel`. It refuses to
 //! let a collector matter: spans wait in a bounded queue and are dropped when it is full, and a collector that is down or hangs
 //! holds up no job, and the end of the process by at most two seconds (`END_MAX`).
 
@@ -14,11 +14,11 @@ use crate::exit::Fault;
 #[cfg(feature = "otel")]
 const END_MAX: Duration = Duration::from_secs(2);
 
-/// Options of the commands that run jobs.
+/// Options of the commands that have spans.
 #[derive(Debug, clap::Args)]
 pub struct TraceArgs {
-    /// Send a trace of every attempt to this collector, by OTLP over HTTP; the variables OTEL_* of OpenTelemetry are
-    /// obeyed, too. Needs a build with the feature `otel`
+    /// Send a span of every attempt (`serve`: of every change over its API) to this collector, by OTLP over HTTP; the variables OTEL_* of
+    /// OpenTelemetry are obeyed, too. Needs a build with the feature `otel`
     #[arg(long, value_name = "URL")]
     otlp_endpoint: Option<String>,
 }
@@ -64,7 +64,7 @@ impl Traces {
     }
 }
 
-/// The span of the attempt that is running now, as the header `traceparent`.
+/// The span of the attempt that is running now, or of the request that is being answered, as the header `traceparent`.
 pub fn current_traceparent() -> Option<String> {
     #[cfg(feature = "otel")]
     return turno::otel::current_traceparent();

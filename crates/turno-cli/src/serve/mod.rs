@@ -12,6 +12,8 @@ pub mod metrics;
 mod pages;
 mod problem;
 mod sessions;
+#[cfg(feature = "otel")]
+mod spans;
 mod state;
 mod upkeep;
 
@@ -37,6 +39,7 @@ use self::problem::Problem;
 use self::state::{LARGE_BODIES_MAX, Served, Shared, WAITING_CLAIMS_MAX};
 use crate::args::App;
 use crate::exit::{Exit, Fault};
+use crate::otel;
 
 /// How long requests that are being answered have to end after a signal.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
@@ -92,6 +95,8 @@ pub struct Args {
     /// Show metrics of this queue only; repeat for more
     #[arg(long, value_name = "NAME")]
     queue: Vec<String>,
+    #[command(flatten)]
+    traces: otel::TraceArgs,
 }
 
 /// Serves until a signal comes.
@@ -99,6 +104,7 @@ pub async fn run(app: &mut App, args: Args) -> anyhow::Result<Exit> {
     let access = access(&args)?;
     let (backend, reads) = (app.connect().await?, app.connect().await?);
     crate::logging::start("warn", None);
+    let traces = otel::start(&args.traces)?;
     let listener = metrics::bind(args.listen).await?;
     let url = format!("http://{}", listener.local_addr()?);
     let (closing, closed) = watch::channel(false);
@@ -122,6 +128,7 @@ pub async fn run(app: &mut App, args: Args) -> anyhow::Result<Exit> {
     if tokio::time::timeout(SHUTDOWN_GRACE, &mut server).await.is_err() {
         server.abort();
     }
+    traces.end().await;
     Ok(exit)
 }
 
@@ -178,6 +185,8 @@ fn shown_in_a_url(ip: IpAddr) -> String {
 
 fn router(app: Shared) -> Router {
     let (api, _) = api::router();
+    #[cfg(feature = "otel")]
+    let api = api.layer(middleware::from_fn(spans::traced));
     let scrape = |State(app): State<Shared>, parts: Parts| async move {
         if !app.public_metrics {
             let mut parts = parts;

@@ -8,6 +8,7 @@ use turno::NewJob;
 
 use super::types::{BatchBody, BatchEnqueued, EnqueuedBody, JobBody};
 use super::{BodyProblems, Problems, json};
+use crate::otel;
 use crate::serve::access::Right;
 use crate::serve::caller::Caller;
 use crate::serve::extract::Body;
@@ -62,10 +63,11 @@ pub async fn enqueue_many(
     Ok(Json(BatchEnqueued { jobs }))
 }
 
-/// A tracing HTTP client sends the header by itself; the field is for a batch whose jobs belong to several traces.
+/// A tracing HTTP client sends the header by itself; the field is for a batch whose jobs belong to several traces. Where the request has a
+/// span here, that is between the client's and the attempts'.
 fn traced(mut job: NewJob, headers: &HeaderMap) -> NewJob {
     let header = || headers.get("traceparent")?.to_str().ok().map(str::to_owned);
-    job.traceparent = job.traceparent.take().or_else(header);
+    job.traceparent = job.traceparent.take().or_else(otel::current_traceparent).or_else(header);
     job
 }
 
