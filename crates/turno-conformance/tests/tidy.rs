@@ -79,6 +79,24 @@ fn every_sql_routine_fits_a_screen() {
     report(faults);
 }
 
+/// Rule V8. MySQL and MariaDB read without locks where a statement begins with SELECT, and nowhere else.
+#[test]
+fn mysql_assigns_and_tests_nothing_that_it_would_have_to_lock() {
+    let comment = regex(r"--[^\n]*");
+    let ends = regex(r";|\b(THEN|ELSE|BEGIN|DO)\b");
+    let locks =
+        regex(r"(?s)^\s*(SET|IF|ELSEIF|WHILE|DECLARE\s+\w+\s.*DEFAULT)\b.*\bSELECT\b.*\b(FROM|JOIN)\s+turno\.");
+    assert!(locks.is_match("\n  SET v_n = (SELECT COUNT(*) FROM turno.job j)"));
+    let mut faults = Vec::new();
+    for path in operation_files().iter().filter(|path| show(path).contains("turno-mysql")) {
+        let text = read(path);
+        let text = comment.replace_all(&text, "");
+        let locking = ends.split(&text).filter(|statement| locks.is_match(statement));
+        faults.extend(locking.map(|statement| format!("{}: {}", show(path), statement.trim())));
+    }
+    report(faults);
+}
+
 #[test]
 fn released_schema_files_are_never_edited() {
     let released = regex(r"(?m)^## \d+\.\d+\.\d+").is_match(&read(&root().join("CHANGELOG.md")));

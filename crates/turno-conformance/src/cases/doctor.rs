@@ -33,7 +33,8 @@ async fn status(kit: &Kit, id: &str) -> (CheckStatus, String) {
     (check.status, check.found)
 }
 
-/// Rule V5. What other cases, other databases and the machine do meanwhile is not the installation's.
+/// Rule V5. What other cases, other databases and the machine do meanwhile is not the installation's; nor is it whether autovacuum has
+/// come to what those cases have written ("statistics").
 async fn a_healthy_installation_is_well(kit: Kit) {
     let ours = [
         "server",
@@ -50,7 +51,6 @@ async fn a_healthy_installation_is_well(kit: Kit) {
         "journal",
         "file_system",
         "locks",
-        "statistics",
         "vacuum",
         "audit",
     ];

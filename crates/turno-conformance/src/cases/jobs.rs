@@ -1,9 +1,11 @@
 //! Listings of jobs.
 
-use turno_contract::{Completion, ErrorKind, JobFilter, JobId, NewJob, Retry, State, limits};
+use std::time::Duration;
+
+use turno_contract::{Completion, ErrorKind, JobFilter, JobId, KeySearch, NewJob, Retry, State, limits};
 
 use crate::Kit;
-use crate::kit::{WORKER, refused_as};
+use crate::kit::{WORKER, refused_as, within};
 
 super::cases! {
     Nothing: [
@@ -12,6 +14,7 @@ super::cases! {
         filters_take_names_literally,
         a_page_has_limits,
     ],
+    RowLocks: [looking_waits_for_nobody],
     // Ten thousand jobs at a time are no company for the others.
     Alone: [a_state_of_few_jobs_is_found_among_many, a_search_that_stops_says_where_and_goes_on],
 }
@@ -42,6 +45,39 @@ async fn every(kit: &Kit, filter: &JobFilter) -> (Vec<JobId>, usize) {
         assert!(filter.before.is_none_or(|before| next < before), "a search that does not move");
         filter.before = Some(next);
     }
+}
+
+/// Rule V8. A query that locks what it reads does not end before the transaction does.
+async fn looking_waits_for_nobody(kit: Kit) {
+    let job = kit.running_one().await;
+    let held = kit.enqueue_new(kit.new_job().unique_key("key")).await;
+    let mut transaction = kit.begin().await;
+    transaction.complete(WORKER, &Completion { proof: job.proof, result: None }).await.unwrap();
+    transaction.lock(held).await.unwrap();
+    within("every look", async {
+        let backend = kit.backend();
+        for state in State::ALL {
+            for queue in [None, Some(kit.queue().to_owned())] {
+                backend.jobs(&JobFilter { queue, ..filter(&kit, *state) }).await.unwrap();
+            }
+        }
+        for queue in [None, Some(kit.queue().to_owned())] {
+            let page = backend.find(&KeySearch { queue, ..KeySearch::new("key", 1000) }).await.unwrap();
+            assert!(page.jobs.iter().any(|job| job.id == held));
+        }
+        assert_eq!(kit.state(job.proof.job).await, State::Running);
+        assert_eq!(kit.state(held).await, State::Ready);
+        backend.attempts(job.proof.job).await.unwrap();
+        backend.refused(None, None, 1000).await.unwrap();
+        backend.held(job.proof.token).await.unwrap();
+        backend.stats(Duration::from_secs(3600)).await.unwrap();
+        backend.queue_list().await.unwrap();
+        backend.schedule_list(None, None, 1000).await.unwrap();
+        backend.unhandled(kit.queue()).await.unwrap();
+        backend.audit().await.unwrap();
+    })
+    .await;
+    transaction.rollback().await.unwrap();
 }
 
 /// More jobs than a page looks at, all of one kind, newer than what was there before.

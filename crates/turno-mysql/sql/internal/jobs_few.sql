@@ -13,7 +13,7 @@ CREATE PROCEDURE turno.jobs_few(
 few: BEGIN
     DECLARE v_hot BOOLEAN DEFAULT p_state IN ('scheduled', 'ready', 'running');
     DECLARE v_queues LONGTEXT;
-    DECLARE v_id BIGINT;
+    DECLARE v_id, v_n BIGINT;
     DECLARE v_done BOOLEAN DEFAULT FALSE;
     DECLARE v_page CURSOR FOR
         SELECT j.id
@@ -31,7 +31,7 @@ few: BEGIN
         LEAVE few;
     END IF;
     IF p_queue IS NULL THEN CALL turno.queue_names(v_queues); ELSE SET v_queues = JSON_ARRAY(p_queue); END IF;
-    IF 10000 < (SELECT COUNT(*) FROM (
+    SELECT COUNT(*) INTO v_n FROM (
         (SELECT 1 FROM JSON_TABLE(v_queues, '$[*]' COLUMNS (queue VARCHAR(255) CHARACTER SET utf8mb4 PATH '$')) q
          STRAIGHT_JOIN turno.job j FORCE INDEX (job_place) ON j.queue = CAST(q.queue AS BINARY) AND j.state = p_state
          WHERE v_hot LIMIT 10001)
@@ -39,7 +39,8 @@ few: BEGIN
         (SELECT 1 FROM JSON_TABLE(v_queues, '$[*]' COLUMNS (queue VARCHAR(255) CHARACTER SET utf8mb4 PATH '$')) q
          STRAIGHT_JOIN turno.finished_job f FORCE INDEX (finished_job_by_queue) ON f.queue = CAST(q.queue AS BINARY)
             AND f.outcome = p_state
-         WHERE NOT v_hot LIMIT 10001)) c) THEN
+         WHERE NOT v_hot LIMIT 10001)) c;
+    IF v_n > 10000 THEN
         LEAVE few;
     END IF;
     SET p_ids = '';

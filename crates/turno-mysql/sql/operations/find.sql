@@ -35,8 +35,8 @@ BEGIN
     ELSE
         SET v_queues = JSON_ARRAY(p_queue);
         -- The place comes first: what leaves the table between the two statements then hides nothing else.
-        SET v_stop = (SELECT f.id FROM turno.finished_job f FORCE INDEX (finished_job_by_key)
-                      WHERE f.unique_key = v_key AND f.id < v_before ORDER BY f.id DESC LIMIT 1 OFFSET 9999);
+        SELECT MIN(s.id) INTO v_stop FROM (SELECT f.id FROM turno.finished_job f FORCE INDEX (finished_job_by_key)
+            WHERE f.unique_key = v_key AND f.id < v_before ORDER BY f.id DESC LIMIT 1 OFFSET 9999) s;
     END IF;
     OPEN v_page;
     WHILE NOT v_done DO

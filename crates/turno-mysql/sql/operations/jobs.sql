@@ -23,10 +23,11 @@ BEGIN
     SET v_state = p_state;
     -- The place comes first: what leaves the table between the two statements then hides nothing else.
     IF p_state IN ('scheduled', 'ready', 'running') THEN
-        SET v_stop = (SELECT j.id FROM turno.job j FORCE INDEX (PRIMARY) WHERE j.id < v_before ORDER BY j.id DESC LIMIT 1 OFFSET 9999);
+        SELECT MIN(s.id) INTO v_stop FROM (SELECT j.id FROM turno.job j FORCE INDEX (PRIMARY)
+            WHERE j.id < v_before ORDER BY j.id DESC LIMIT 1 OFFSET 9999) s;
     ELSE
-        SET v_stop = (SELECT f.id FROM turno.finished_job f FORCE INDEX (finished_job_by_outcome)
-                      WHERE f.outcome = v_state AND f.id < v_before ORDER BY f.id DESC LIMIT 1 OFFSET 9999);
+        SELECT MIN(s.id) INTO v_stop FROM (SELECT f.id FROM turno.finished_job f FORCE INDEX (finished_job_by_outcome)
+            WHERE f.outcome = v_state AND f.id < v_before ORDER BY f.id DESC LIMIT 1 OFFSET 9999) s;
     END IF;
     CALL turno.jobs_scan(p_state, p_queue, p_kind, COALESCE(v_stop, 0), v_before, p_limit, v_ids, v_n);
     IF v_n = p_limit THEN
