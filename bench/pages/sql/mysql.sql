@@ -17,7 +17,7 @@ BEGIN
             CASE WHEN r.g % 50 = 0 THEN 'dead' WHEN r.g % 200 = 7 THEN 'cancelled' ELSE 'succeeded' END,
             CONCAT('{"order": ', r.g, ', "note": "', REPEAT('x', r.g % 120), '"}'), IF(r.g % 50 <> 0, '{"sent": true}', NULL), 0,
             IF(r.g % 50 = 0, 2, 1), IF(r.g % 50 = 0, 2, 0), 2, 3600000,
-            CASE WHEN r.g % 20 = 3 THEN CONCAT('order ', r.g) WHEN r.g % 20 = 4 THEN 'every minute' END, UNHEX(MD5(r.g)),
+            CASE WHEN r.g % 20 = 3 THEN CONCAT('order ', r.g) WHEN r.g % 20 = 4 THEN 'every minute' END, UNHEX(LEFT(SHA2(r.g, 256), 32)),
             CASE WHEN r.g % 50 = 0 THEN 'fail' WHEN r.g % 200 = 7 THEN NULL ELSE 'complete' END, r.g % 50 = 0,
             CONCAT('worker-', r.g % 8), r.at, r.at, r.at - 40000, r.at - 40000, r.at - 60000, r.at + 150000,
             IF(r.g % 50 = 0, CONCAT('error ', CHAR(65 + r.g DIV 50 % 12 USING utf8mb4), CHAR(65 + r.g DIV 50 % 10 USING utf8mb4),
@@ -38,11 +38,11 @@ BEGIN
     FROM turno.fill_number n WHERE n.i < 5000;
     INSERT INTO turno.job (id, queue, kind, payload, state, `rank`, run_at, first_due_at, created_at, operation_id)
     SELECT p_n + 1 + n.i, CONCAT('queue ', n.i % 7), CONCAT('kind ', n.i % 40), CONCAT('{"order": ', n.i, '}'), 'ready', v_now - 1000 * n.i,
-        v_now - 1000 * n.i, v_now - 1000 * n.i, v_now, UNHEX(MD5(-n.i))
+        v_now - 1000 * n.i, v_now - 1000 * n.i, v_now, UNHEX(LEFT(SHA2(-n.i, 256), 32))
     FROM turno.fill_number n WHERE n.i < 20000;
     INSERT INTO turno.job (id, queue, kind, payload, state, run_at, first_due_at, created_at, operation_id)
     SELECT p_n + 20001 + n.i, CONCAT('queue ', n.i % 7), CONCAT('kind ', n.i % 40), CONCAT('{"order": ', n.i, '}'), 'scheduled',
-        v_now + 86400000000 + 1000000 * n.i, v_now + 86400000000 + 1000000 * n.i, v_now, UNHEX(MD5(-20000 - n.i))
+        v_now + 86400000000 + 1000000 * n.i, v_now + 86400000000 + 1000000 * n.i, v_now, UNHEX(LEFT(SHA2(-20000 - n.i, 256), 32))
     FROM turno.fill_number n WHERE n.i < 50000;
     COMMIT;
 END//

@@ -84,8 +84,9 @@ fn every_sql_routine_fits_a_screen() {
 fn mysql_assigns_and_tests_nothing_that_it_would_have_to_lock() {
     let comment = regex(r"--[^\n]*");
     let ends = regex(r";|\b(THEN|ELSE|BEGIN|DO)\b");
-    let locks =
-        regex(r"(?s)^\s*(SET|IF|ELSEIF|WHILE|DECLARE\s+\w+\s.*DEFAULT)\b.*\bSELECT\b.*\b(FROM|JOIN)\s+turno\.");
+    let locks = regex(
+        r"(?s)^\s*(SET|IF|ELSEIF|WHILE|DECLARE\s+\w+\s.*DEFAULT)\b.*\bSELECT\b.*\b(FROM|JOIN)\s+turno\.",
+    );
     assert!(locks.is_match("\n  SET v_n = (SELECT COUNT(*) FROM turno.job j)"));
     let mut faults = Vec::new();
     for path in operation_files().iter().filter(|path| show(path).contains("turno-mysql")) {
