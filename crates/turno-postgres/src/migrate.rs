@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::Client;
+use tokio_postgres::types::Type;
 use tokio_postgres::{IsolationLevel, Transaction};
 use turno_contract::schema_files::{Ahead, File, Part, Plan, SchemaFiles, checksum, index_name, schema_name};
 use turno_contract::{Error, ErrorKind, MigrateReport, Result};
@@ -71,7 +72,8 @@ pub(crate) async fn migrate(
     Ok(plan.report(version_before, ours))
 }
 
-/// What is there, and what is missing. It takes no lock, so that a check disturbs nobody.
+/// What is there, and what is missing. It takes no lock, so that a check disturbs nobody. A pooler may give each statement to
+/// another session, so none is prepared.
 async fn look(client: &Client, schema: &str, ours: &SchemaFiles) -> Result<(Option<i64>, Plan)> {
     let version_before = version(client, schema).await?;
     let installed = match version_before {
@@ -151,7 +153,8 @@ async fn build(client: &Client, schema: &str, ours: &SchemaFiles, file: &File) -
                   FROM pg_index i WHERE i.indexrelid = to_regclass($1)";
     ours.step(file.0);
     let valid = loop {
-        let row = client.query_opt(exists, &[&format!("{schema}.{index}")]).await.map_err(from_call)?;
+        let index = format!("{schema}.{index}");
+        let row = client.query_typed_opt(exists, &[(&index, Type::TEXT)]).await.map_err(from_call)?;
         let Some(row) = row else { break None };
         // A server goes on building when the program that asked for it is dead.
         if !row.get::<_, bool>(1) {
@@ -178,7 +181,7 @@ async fn holder(client: &Client, schema: &str) -> Option<String> {
     let sql = "SELECT a.pid, coalesce(a.application_name, ''), coalesce(a.state, ''), coalesce(age(clock_timestamp(), a.xact_start)::text, '') \
                FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_stat_activity a USING (pid) \
                WHERE l.granted AND c.relnamespace = to_regnamespace($1) AND a.pid <> pg_backend_pid() ORDER BY a.xact_start LIMIT 1";
-    let row = client.query_opt(sql, &[&schema]).await.ok()??;
+    let row = client.query_typed_opt(sql, &[(&schema, Type::TEXT)]).await.ok()??;
     let (pid, name, state, age): (i32, String, String, String) =
         (row.get(0), row.get(1), row.get(2), row.get(3));
     Some(format!("; in the way is process {pid} ({name}, {state}) with a transaction of {age}"))
@@ -282,7 +285,7 @@ impl Session for Client {
 }
 
 async fn check_encoding(client: &Client) -> Result<()> {
-    let row = client.query_one("SHOW server_encoding", &[]).await.map_err(from_call)?;
+    let row = client.query_typed_one("SHOW server_encoding", &[]).await.map_err(from_call)?;
     match row.get::<_, &str>(0) {
         "UTF8" => Ok(()),
         other => Err(Error::invalid(format!(
@@ -293,17 +296,18 @@ async fn check_encoding(client: &Client) -> Result<()> {
 
 async fn version(client: &Client, schema: &str) -> Result<Option<i64>> {
     let exists = "SELECT to_regclass($1) IS NOT NULL";
-    let row = client.query_one(exists, &[&format!("{schema}.meta")]).await.map_err(from_call)?;
+    let meta = format!("{schema}.meta");
+    let row = client.query_typed_one(exists, &[(&meta, Type::TEXT)]).await.map_err(from_call)?;
     if !row.get::<_, bool>(0) {
         return Ok(None);
     }
-    let row =
-        client.query_one(&format!("SELECT version FROM {schema}.meta"), &[]).await.map_err(from_call)?;
+    let sql = format!("SELECT version FROM {schema}.meta");
+    let row = client.query_typed_one(&sql, &[]).await.map_err(from_call)?;
     Ok(Some(row.get(0)))
 }
 
 async fn installed(client: &Client, schema: &str) -> Result<Vec<(String, String)>> {
     let sql = format!("SELECT file, checksum FROM {schema}.installed");
-    let rows = client.query(&sql, &[]).await.map_err(from_call)?;
+    let rows = client.query_typed(&sql, &[]).await.map_err(from_call)?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
