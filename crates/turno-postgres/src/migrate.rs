@@ -151,10 +151,10 @@ async fn build(client: &Client, schema: &str, ours: &SchemaFiles, file: &File) -
     let index = index_name(file);
     let exists = "SELECT i.indisvalid, EXISTS (SELECT FROM pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid) \
                   FROM pg_index i WHERE i.indexrelid = to_regclass($1)";
+    let full_name = format!("{schema}.{index}");
     ours.step(file.0);
     let valid = loop {
-        let index = format!("{schema}.{index}");
-        let row = client.query_typed_opt(exists, &[(&index, Type::TEXT)]).await.map_err(from_call)?;
+        let row = client.query_typed_opt(exists, &[(&full_name, Type::TEXT)]).await.map_err(from_call)?;
         let Some(row) = row else { break None };
         // A server goes on building when the program that asked for it is dead.
         if !row.get::<_, bool>(1) {
@@ -163,7 +163,7 @@ async fn build(client: &Client, schema: &str, ours: &SchemaFiles, file: &File) -
         tokio::time::sleep(BUILD_PAUSE).await;
     };
     if valid == Some(false) {
-        run(client, &format!("DROP INDEX CONCURRENTLY {schema}.{index}")).await?;
+        run(client, &format!("DROP INDEX CONCURRENTLY {full_name}")).await?;
     }
     if valid != Some(true) {
         tracing::info!(
