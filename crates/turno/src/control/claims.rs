@@ -186,7 +186,7 @@ impl Claims {
         if sweep {
             (self.swept_at, self.sweep_took) = (Some(now), now.saturating_duration_since(sent.last_at));
             self.must_sweep = false;
-            self.swept_clean = true;
+            self.swept_clean = !self.rung;
         }
         self.remember_ranks(sent, claimed);
         if claimed.jobs.is_empty() {

@@ -310,6 +310,25 @@ fn a_queue_that_gave_nothing_keeps_its_hint() {
     assert_eq!(sent.request.from_ranks, [Some(7)]);
 }
 
+/// What rang may lie before the hint, where the sweep had looked already.
+#[test]
+fn a_ring_in_the_middle_of_a_dear_sweep_leaves_a_worker_that_is_not_drained() {
+    let mut rig = Rig::new(&["a"]);
+    let sent = rig.claim().unwrap();
+    rig.answer(&sent, &[("a", 7)], None);
+    rig.pass(1000);
+    let (sent, _) = rig.claim_when_due();
+    assert!(sent.request.is_sweep());
+    rig.claims.rang(rig.now);
+    rig.pass(500);
+    rig.answer(&sent, &[], None);
+    let (sent, _) = rig.claim_when_due();
+    assert!(!sent.request.is_sweep());
+    rig.answer(&sent, &[], None);
+    rig.settle_to_sleep();
+    assert!(!rig.claims.drained);
+}
+
 #[test]
 fn errors_that_last_longer_than_a_lease_are_told_apart() {
     let mut rig = Rig::new(&["a"]);
