@@ -30,9 +30,13 @@ BEGIN
                  ORDER BY j.queue, j.run_at, j.id LIMIT 10001)
                 UNION ALL
                 (SELECT f.id, f.kind FROM turno.finished_job f
-                 WHERE p_state IN ('succeeded', 'dead', 'cancelled') AND f.queue = q.queue AND f.outcome = p_state
+                 WHERE p_state = 'succeeded' AND f.queue = q.queue AND f.outcome = p_state
                    AND hashtextextended(f.queue, ascii(f.outcome)) = hashtextextended(q.queue, ascii(p_state))
-                 ORDER BY hashtextextended(f.queue, ascii(f.outcome)), f.finished_at, f.id LIMIT 10001)) c
+                 ORDER BY hashtextextended(f.queue, ascii(f.outcome)), f.finished_at, f.id LIMIT 10001)
+                UNION ALL
+                (SELECT f.id, f.kind FROM turno.finished_job f
+                 WHERE p_state IN ('dead', 'cancelled') AND f.outcome <> 'succeeded' AND f.outcome = p_state AND f.queue = q.queue
+                 ORDER BY f.outcome, f.queue, f.id LIMIT 10001)) c
             UNION ALL
             (SELECT r.id, r.kind FROM (SELECT j.id, j.queue, j.kind FROM turno.job j WHERE p_state = 'running' AND j.lease_until IS NOT NULL
                                        ORDER BY j.lease_until, j.id LIMIT 10001) r

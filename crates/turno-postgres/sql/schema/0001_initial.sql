@@ -161,7 +161,9 @@ CREATE TABLE turno.finished_job (
 -- of one number are told apart by the condition on the columns themselves.
 CREATE INDEX finished_job_by_queue ON turno.finished_job (hashtextextended(queue, ascii(outcome)), finished_at, id)
     WITH (deduplicate_items = off);
-CREATE INDEX finished_job_trouble ON turno.finished_job (outcome, id) WHERE outcome <> 'succeeded';
+-- Few jobs end so, and people look for them by queue and kind: the rows themselves lie one on a page of the disk each.
+CREATE INDEX finished_job_trouble ON turno.finished_job (outcome, id) INCLUDE (queue, kind) WHERE outcome <> 'succeeded';
+CREATE INDEX finished_job_trouble_by_queue ON turno.finished_job (outcome, queue, id) INCLUDE (kind) WHERE outcome <> 'succeeded';
 -- A job without a unique key has no entry here.
 CREATE INDEX finished_job_key ON turno.finished_job (unique_key, id) WHERE unique_key IS NOT NULL;
 

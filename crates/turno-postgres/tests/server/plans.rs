@@ -152,6 +152,24 @@ async fn check_searches(explainer: &mut Explainer, n: i64, server: &str) {
     }
 }
 
+/// Rule V6. Jobs that did not succeed are looked through in an index: each row of theirs lies on a page of its own between
+/// successes.
+#[tokio::test]
+async fn dead_jobs_are_searched_without_reading_them() {
+    let rig = PostgresRig::new().await;
+    fill(&rig, 12_000).await;
+    rig.execute("UPDATE turno.finished_job SET outcome = 'dead' WHERE outcome = 'succeeded'").await.unwrap();
+    rig.execute("VACUUM ANALYZE turno.finished_job").await.unwrap();
+    let mut explainer = Explainer::new(&rig.url()).await;
+    for sql in [
+        "SELECT * FROM turno.jobs('dead', 'q', 'none')",
+        "SELECT * FROM turno.jobs('dead', p_kind => 'none')",
+    ] {
+        let explained = explainer.explain(sql).await;
+        assert!(explained.buffers <= 2_000, "{sql}: {} buffers", explained.buffers);
+    }
+}
+
 /// Rules C1, C6, V1, V6, V7. B27, B64: bounded buffers, the locking scan once, no sequential scan, at any size.
 #[tokio::test]
 async fn operations_cost_the_same_at_any_size() {

@@ -150,7 +150,7 @@ CREATE TABLE turno.finished_job (
 );
 ALTER TABLE turno.finished_job SET (LOCK_ESCALATION = DISABLE);
 CREATE INDEX finished_job_by_queue ON turno.finished_job (queue, outcome, finished_at, id) INCLUDE (claimed_at, run_at, first_due_at);
-CREATE INDEX finished_job_trouble ON turno.finished_job (outcome, id) WHERE outcome IN ('dead', 'cancelled');
+CREATE INDEX finished_job_trouble ON turno.finished_job (outcome, id) INCLUDE (queue, kind) WHERE outcome IN ('dead', 'cancelled');
 -- A job without a unique key has no entry here.
 CREATE INDEX finished_job_key ON turno.finished_job (unique_key, id) INCLUDE (queue) WHERE unique_key IS NOT NULL;
 GO
