@@ -30,7 +30,10 @@ mod top;
 mod views;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refused(&error),
+    };
     if matches!(cli.command, args::Command::TortureWorker) {
         return turno_torture::worker_main();
     }
@@ -43,6 +46,19 @@ fn main() -> ExitCode {
             exit::of(&error).into()
         }
     }
+}
+
+/// Help, the version, or what is wrong with the arguments: with `--json` among them, as everything else that is wrong.
+fn refused(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
+        let text = error.render().to_string();
+        let fault = exit::Fault::usage(text.trim().trim_start_matches("error: "));
+        output::error_line(&fault.into(), true, None);
+        return Exit::Usage.into();
+    }
+    // Nobody is left to be told if the stream is closed.
+    let _ = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
 fn run_command(cli: Cli) -> anyhow::Result<Exit> {

@@ -236,3 +236,27 @@ fn ids_are_checked() {
     }
     assert_eq!(turno.call(&["job", "show", "9223372036854775807"]).status, Some(3));
 }
+
+#[test]
+fn what_is_wrong_with_the_arguments_is_json_where_json_was_asked_for() {
+    let turno = Turno::new();
+    for args in [
+        &["job", "list", "--state", "foo", "--json"][..],
+        &["bogus", "--json"],
+        &["job", "list", "--queue", "", "--json"],
+    ] {
+        let answer = turno.call(args);
+        assert_eq!((answer.status, answer.out.as_str()), (Some(2), ""), "{args:?}: {answer:?}");
+        let line: serde_json::Value = serde_json::from_str(answer.error_line()).expect("one line of JSON");
+        assert_eq!(line["error"]["kind"], "invalid_argument", "{args:?}");
+    }
+    let plain = turno.call(&["job", "list", "--state", "foo"]);
+    assert!(plain.status == Some(2) && plain.err.starts_with("error: "), "{plain:?}");
+}
+
+#[test]
+fn a_payload_may_be_a_negative_number() {
+    let turno = Turno::new();
+    assert_eq!(turno.call(&["enqueue", "--queue", "q", "--kind", "k", "--payload", "-1"]).status, Some(0));
+    assert_eq!(turno.json(&["job", "list", "--show-payload"])[0]["payload"], -1);
+}

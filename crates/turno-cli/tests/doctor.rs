@@ -5,7 +5,7 @@ mod common;
 
 use std::process::ExitCode;
 
-use common::{Answer, Turno, bare, finish};
+use common::{Answer, Turno, bare, finish, until};
 use libtest_mimic::{Arguments, Trial};
 
 fn main() -> ExitCode {
@@ -98,9 +98,16 @@ fn examine(url: &str, own: &[&str]) {
         "{paused:?}"
     );
     let all = call(url, &["doctor", "--json"]).documents();
-    for id in own.iter().chain(&["server", "schema", "drift", "indexes", "audit", "kinds"]) {
+    for id in own.iter().chain(&["server", "schema", "drift", "indexes", "audit", "kinds", "schedules"]) {
         assert!(all.iter().any(|check| check["id"] == *id), "{id} is missing: {all:?}");
     }
+    let add = ["schedule", "add", "tick", "--cron", "* * * * * *", "--queue", "mail", "--kind", "k"];
+    assert_eq!(call(url, &add).status, Some(0));
+    until("the schedule is due and nobody fires it", || {
+        let checks = doctor(&["--json", "--long-wait", "0s"]).documents();
+        let late = checks.iter().find(|check| check["id"] == "schedules").unwrap();
+        late["status"] == "warning" && late["found"].as_str().unwrap().contains("tick (for ")
+    });
     let mistyped = doctor(&["--ignore", "worker"]);
     assert!(mistyped.status == Some(2) && mistyped.err.contains("workers"), "{mistyped:?}");
 }

@@ -21,7 +21,9 @@ fn a_schedule_is_added_once_listed_paused_resumed_and_removed() {
     let again = turno.call(&add);
     assert!(again.out.starts_with("schedule nightly is unchanged; next at "), "{again:?}");
     assert!(again.out.contains("T02:30:00+0") && again.out.contains("[Europe/Berlin]"), "{again:?}");
-    let listed = &turno.json(&["schedule", "list"])[0];
+    let hidden = &turno.json(&["schedule", "list"])[0];
+    assert!(!hidden.to_string().contains("{instant}"), "{hidden}");
+    let listed = &turno.json(&["schedule", "list", "--show-payload"])[0];
     for (field, value) in [("name", "nightly"), ("missed", "all:7"), ("queue", "reports"), ("next_at", &next)]
     {
         assert_eq!(listed[field], value, "{listed}");

@@ -67,6 +67,9 @@ fn place(path: &str) -> Result<Place> {
         "" => Err(Error::invalid("the URL names no database file")),
         ":memory:" => Ok(Place::Memory),
         _ if path.contains('\0') => Err(Error::invalid("the path contains NUL")),
+        _ if path.starts_with("file:") => Err(Error::invalid(
+            "a URI of SQLite (file:...) is not understood; give the path alone, as in sqlite:jobs.db",
+        )),
         _ => Ok(Place::File(PathBuf::from(path))),
     }
 }
@@ -104,6 +107,8 @@ mod tests {
         for (url, word) in [
             ("sqlite:a.db?mode=rwc", "mode"),
             ("sqlite:a.db?busy_timeout_ms=soon", "soon"),
+            ("sqlite:file:a.db", "file:"),
+            ("file:a.db", "file:"),
             ("sqlite:", "no database file"),
             ("", "no database file"),
         ] {

@@ -10,6 +10,11 @@ use crate::exit::Exit;
 use crate::output;
 use crate::parse;
 
+/// Most schedules that are looked at, the one that is due for longest first.
+const SCHEDULES_MAX: u32 = 100;
+/// What it takes to see what is due.
+const NEEDS_VIEWER: &str = "make this login a member of the viewer or operator role of this installation";
+
 /// Options of `turno doctor`.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -50,7 +55,16 @@ pub async fn run(app: &mut App, args: Args) -> anyhow::Result<Exit> {
     let Args { long_transaction, long_wait, long_pause, look_max, .. } = args;
     let options = DoctorOptions { long_transaction, long_wait, long_pause, look_max };
     let mut checks = match location.connect().await {
-        Ok(backend) => backend.doctor(&options).await,
+        Ok(backend) => {
+            let mut checks = backend.doctor(&options).await;
+            // Where the rows can be looked at, this can.
+            if checks.iter().any(|check| check.id == "workers") {
+                let due = backend.schedule_due(SCHEDULES_MAX).await;
+                let judge = |due: &_| turno::doctor::schedules(due, &options);
+                checks.push(turno::doctor::look("schedules", &due, NEEDS_VIEWER, judge));
+            }
+            checks
+        }
         Err(error) if crate::exit::of(&error) == Exit::Usage => return Err(error),
         Err(error) => vec![Check::critical(
             "connect",

@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, required_unless_present = "ndjson")]
     kind: Option<String>,
     /// The payload, a JSON document; null if not given
-    #[arg(long, conflicts_with = "ndjson", value_name = "JSON")]
+    #[arg(long, conflicts_with = "ndjson", value_name = "JSON", allow_hyphen_values = true)]
     payload: Option<String>,
     /// Enqueue every row of this file, or of standard input if it is -
     #[arg(long, value_name = "FILE")]

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use clap::builder::NonEmptyStringValueParser;
 use turno::{BoxedBackend, CancelAnswer, JobFilter, JobId, JobRecord, JobsPage, KeySearch, State};
 
 use crate::args::App;
@@ -42,13 +43,13 @@ pub struct ListArgs {
     #[arg(long)]
     state: Vec<State>,
     /// Only of this queue
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     queue: Option<String>,
     /// Only of this kind
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     kind: Option<String>,
     /// Only those with this unique key, and the job that this idempotency key stands for
-    #[arg(long, conflicts_with_all = ["state", "kind"])]
+    #[arg(long, conflicts_with_all = ["state", "kind"], value_parser = NonEmptyStringValueParser::new())]
     key: Option<String>,
     /// Continue below this id
     #[arg(long, value_name = "ID")]

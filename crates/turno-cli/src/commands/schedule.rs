@@ -39,7 +39,7 @@ pub enum Command {
     /// Create a schedule, or change it; the same again changes nothing
     Add(Box<AddArgs>),
     /// List the schedules by name
-    List,
+    List(ListArgs),
     /// Fire nothing of a schedule until it is resumed
     Pause(NameArgs),
     /// End a pause; nothing is fired for its time
@@ -55,6 +55,14 @@ pub enum Command {
 pub struct NameArgs {
     /// Its name
     name: String,
+}
+
+/// Options of `turno schedule list`.
+#[derive(Debug, clap::Args)]
+pub struct ListArgs {
+    /// Show payloads
+    #[arg(long)]
+    show_payload: bool,
 }
 
 /// Options of `turno schedule add`.
@@ -76,7 +84,7 @@ pub struct AddArgs {
     #[arg(long)]
     kind: String,
     /// Their payload, a JSON document; each {instant} in it becomes the run's instant
-    #[arg(long, default_value = "null", value_name = "JSON")]
+    #[arg(long, default_value = "null", value_name = "JSON", allow_hyphen_values = true)]
     payload: String,
     /// What becomes of instants that nobody fired in time: skip, latest, or all:N for the newest N
     #[arg(long, default_value = "latest", value_name = "POLICY")]
@@ -119,7 +127,7 @@ pub struct NextArgs {
 pub async fn run(app: &mut App, command: Command) -> anyhow::Result<Exit> {
     match command {
         Command::Add(args) => add(app, *args).await,
-        Command::List => list(app).await,
+        Command::List(args) => list(app, args).await,
         Command::Next(args) => next(app, args).await,
         Command::Pause(NameArgs { name }) => {
             app.connect().await?.schedule_pause(&name).await?;
@@ -173,7 +181,7 @@ async fn add(app: &mut App, args: AddArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-async fn list(app: &mut App) -> anyhow::Result<Exit> {
+async fn list(app: &mut App, args: ListArgs) -> anyhow::Result<Exit> {
     let backend = app.connect().await?;
     let mut rows = Vec::new();
     let mut after: Option<String> = None;
@@ -181,7 +189,7 @@ async fn list(app: &mut App) -> anyhow::Result<Exit> {
         let page = backend.schedule_list(None, after.as_deref(), PAGE_ROWS).await?;
         for record in &page {
             if app.output.is_json() {
-                app.output.document(&views::Schedule::new(record, true))?;
+                app.output.document(&views::Schedule::new(record, args.show_payload))?;
             } else {
                 rows.push(row(record));
             }

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::SemaphorePermit;
 use turno::JobId;
 
+use super::object::Object;
 use super::problem::Problem;
 use super::state::{LARGE_BODIES_MAX, Served};
 
@@ -143,10 +144,20 @@ async fn bytes(request: Request) -> Result<Bytes, Problem> {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(bytes).map_err(|error| match error.classify() {
-        serde_json::error::Category::Data => Problem::invalid(error.to_string()),
-        _ => Problem::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the body is no JSON: {error}")),
-    })
+    let no_json = |error| {
+        Problem::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the body is no JSON: {error}"))
+    };
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let Object(document) = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let path = error.path().to_string();
+        match error.into_inner() {
+            error if !error.is_data() => no_json(error),
+            error if path == "." => Problem::invalid(error.to_string()),
+            error => Problem::invalid(format!("{path}: {error}")),
+        }
+    })?;
+    deserializer.end().map_err(no_json)?;
+    Ok(document)
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -9,6 +9,7 @@ mod extract;
 mod guard;
 mod history;
 pub mod metrics;
+mod object;
 mod pages;
 mod problem;
 mod sessions;

@@ -126,9 +126,11 @@ impl From<Error> for Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let (status, headers) = (self.status(), self.headers());
-        let mut response = (status, headers, Json(self)).into_response();
+        let mut response = (status, headers, Json(&self)).into_response();
         let kind = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        // For whoever shows it in another form.
+        response.extensions_mut().insert(self);
         response
     }
 }

@@ -17,6 +17,7 @@ cases![
     a_claim_waits_for_a_job_and_can_be_repeated,
     a_job_is_cancelled_retried_reprioritized_and_its_queue_paused,
     lists_are_paged_by_key,
+    a_body_is_an_object_and_a_refusal_names_its_field,
     a_schedule_is_put_again_and_again_and_becomes_jobs,
     the_document_describes_every_endpoint,
 ];
@@ -209,6 +210,31 @@ fn a_job_is_cancelled_retried_reprioritized_and_its_queue_paused(rig: &Rig) {
     assert_eq!((&story["attempts"][0]["error"], &story["job"]["failures"]), (&json!("broken"), &json!(0)));
     let queues = server.get("/api/v1/queues").json();
     assert_eq!((&queues["queues"][0]["queue"], &queues["queues"][1]["queue"]), (&Value::Null, &json!("q")));
+}
+
+/// A list of the values would say by their places alone what is meant.
+fn a_body_is_an_object_and_a_refusal_names_its_field(rig: &Rig) {
+    let server = rig.serve(&[]);
+    let id = rig.enqueue("q", "k", &[]);
+    let none = Value::Null;
+    let row = json!(["q", "k", none, none, none, none, none, none, none, none]);
+    let beat = json!({"jobs": [["1", 1, "3d6f0ad6-3c0e-4c73-9b0a-0a1b2c3d4e5f"]]});
+    for (path, body, word) in [
+        (format!("/jobs/{id}/cancel"), json!([true]), "object"),
+        (format!("/jobs/{id}/cancel"), json!([]), "object"),
+        (format!("/jobs/{id}/priority"), json!([7]), "object"),
+        ("/jobs".to_owned(), row.clone(), "object"),
+        ("/jobs/batch".to_owned(), json!({"jobs": [row]}), "jobs[0]: "),
+        ("/heartbeat".to_owned(), beat, "jobs[0]: "),
+        ("/jobs".to_owned(), json!({"queue": "q", "kind": "k", "run_at": "infinity"}), "run_at: "),
+        ("/jobs".to_owned(), json!({"queue": "q", "kind": "k", "max_attempts": "3"}), "max_attempts: "),
+    ] {
+        let said = server.post(&format!("/api/v1{path}"), &body);
+        assert_eq!(said.problem(), (422, "invalid_argument".into()), "{path} {body}");
+        assert!(said.json()["detail"].as_str().unwrap().contains(word), "{path} {body}: {said:?}");
+    }
+    let page = server.get("/api/v1/jobs?state=ready").json();
+    assert_eq!(page["jobs"].as_array().unwrap().len(), 1, "nothing was changed or made: {page}");
 }
 
 fn lists_are_paged_by_key(rig: &Rig) {

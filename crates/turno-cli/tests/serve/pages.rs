@@ -35,6 +35,10 @@ fn the_overview_puts_the_oldest_due_job_first(rig: &Rig) {
     let queue = server.get("/queues/a%20second");
     assert!(queue.text.contains("Max attempts") && queue.text.contains("<svg"), "{}", queue.text);
     assert_eq!(server.get("/queues/none").status, 404);
+    for path in ["/jobs/abc", "/jobs?state=foo"] {
+        let page = server.get(path);
+        assert!(page.status == 422 && page.text.contains("<html"), "{path}: {}", page.text);
+    }
     for asset in ["style.css", "refresh.js", "icon.svg"] {
         assert_eq!(server.get(&format!("/assets/{asset}")).status, 200);
     }

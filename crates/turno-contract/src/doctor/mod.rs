@@ -12,7 +12,7 @@ mod queues;
 mod schema;
 mod server;
 
-pub use queues::{audit, kinds, leases, paused, workers};
+pub use queues::{audit, kinds, leases, paused, schedules, workers};
 pub use schema::{
     Difference, Index, Right, difference, drift, expected_rights, grants, indexes, login, of_newer_release,
     same_statement, statement,
@@ -86,6 +86,7 @@ pub const CHECKS: &[(&str, &str)] = &[
     ("workers", "due jobs wait for ever if no worker serves their queue"),
     ("kinds", "a job whose kind no handler knows is given back again and again"),
     ("paused", "a paused queue gives no jobs until somebody resumes it"),
+    ("schedules", "a schedule that is due and not fired makes no jobs; it stays due until somebody fires it"),
     ("audit", "a row that no rule reaches stays as it is for ever"),
 ];
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use time::OffsetDateTime;
 
 use super::{Check, DoctorOptions, named, show};
-use crate::{Finding, QueueSettings, QueueStats, Unhandled};
+use crate::{DueSchedules, Finding, QueueSettings, QueueStats, Unhandled};
 
 /// Whether due jobs wait in queues that nobody seems to serve, by what happened within the window of these statistics.
 pub fn workers(stats: &[QueueStats], window: Duration, options: &DoctorOptions) -> Check {
@@ -58,6 +58,24 @@ pub fn leases(stats: &[QueueStats]) -> Check {
     let action = "look again after a minute: a worker of any queue reaps within one. If they stay, no worker is alive; \
                   start one, or call `turno reap`";
     Check::warning("leases", found, action)
+}
+
+/// Whether schedules have been due for as long as a job may wait, and nobody fired them.
+pub fn schedules(due: &DueSchedules, options: &DoctorOptions) -> Check {
+    let late = |next_at| Duration::try_from(due.now - next_at).unwrap_or_default();
+    let names: Vec<String> = due
+        .schedules
+        .iter()
+        .filter(|schedule| late(schedule.next_at) >= options.long_wait)
+        .map(|schedule| format!("{} (for {})", schedule.name, show(late(schedule.next_at))))
+        .collect();
+    if names.is_empty() {
+        return Check::ok("schedules", format!("no schedule has been due for {}", show(options.long_wait)));
+    }
+    let found = format!("schedules are due and nobody fires them: {}", named(&names));
+    let action = "start a worker, of whatever queue: each fires what is due. If one runs, its log says why it cannot: a limit of the queue, \
+                  or an expression or a zone that it does not know; mend it, or `turno schedule pause` it";
+    Check::warning("schedules", found, action)
 }
 
 /// Whether queues have been paused for long while jobs wait in them.

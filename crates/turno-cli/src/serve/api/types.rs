@@ -10,6 +10,7 @@ use turno::{ClaimedJob, JobId, NewJob, Proof, Retry, Settled, SettledStatus, Sta
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
+use crate::serve::object::objects;
 use crate::serve::problem::Problem;
 use crate::views::{Instant, Millis};
 
@@ -73,6 +74,7 @@ impl From<JobBody> for NewJob {
 pub struct BatchBody {
     /// The jobs.
     #[schema(max_items = 100_000)]
+    #[serde(deserialize_with = "objects")]
     pub jobs: Vec<JobBody>,
 }
 
@@ -228,6 +230,7 @@ pub struct HeartbeatBody {
     pub lease_ms: u64,
     /// The jobs.
     #[schema(max_items = 1000)]
+    #[serde(deserialize_with = "objects")]
     pub jobs: Vec<BeatBody>,
 }
 
@@ -307,6 +310,7 @@ pub struct CompleteMany {
     pub worker: String,
     /// The attempts.
     #[schema(max_items = 1000)]
+    #[serde(deserialize_with = "objects")]
     pub jobs: Vec<CompleteBody>,
 }
 
@@ -319,6 +323,7 @@ pub struct FailMany {
     pub worker: String,
     /// The attempts.
     #[schema(max_items = 1000)]
+    #[serde(deserialize_with = "objects")]
     pub jobs: Vec<FailBody>,
 }
 
@@ -331,6 +336,7 @@ pub struct ReleaseMany {
     pub worker: String,
     /// The jobs.
     #[schema(max_items = 1000)]
+    #[serde(deserialize_with = "objects")]
     pub jobs: Vec<ReleaseBody>,
 }
 

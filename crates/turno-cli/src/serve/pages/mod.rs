@@ -19,6 +19,7 @@ use askama::Template;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::header;
+use axum::middleware::map_response;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 
@@ -51,6 +52,15 @@ pub fn router() -> Router<Shared> {
         .route("/logout", post(login::end))
         .route("/assets/{name}", get(assets::asset))
         .layer(DefaultBodyLimit::max(FORM_BYTES_MAX))
+        .layer(map_response(as_page))
+}
+
+/// What an extractor refuses is a page here, too.
+async fn as_page(response: Response) -> Response {
+    match response.extensions().get::<Problem>() {
+        Some(refused) => problem(refused),
+        None => response,
+    }
 }
 
 /// What a page answers.
