@@ -19,7 +19,7 @@ super::cases! {
     ],
 }
 
-/// Rules P3, X1, E4, F7.
+/// Rules P3, S4, X1, E4, F7.
 async fn a_dead_job_starts_anew_and_keeps_its_identity(kit: Kit) {
     let new = kit.new_job().max_attempts(2).priority(3).idempotency_key("i");
     let id = kit.enqueue_new(new.clone()).await;
@@ -31,6 +31,9 @@ async fn a_dead_job_starts_anew_and_keeps_its_identity(kit: Kit) {
     assert_done(&kit.fail(job.proof, "second", Retry::Policy).await, State::Dead);
     kit.age(Duration::from_secs(3600)).await;
     kit.backend().retry(id).await.unwrap();
+    let repeated = kit.fail(job.proof, "second", Retry::Policy).await;
+    let answer = (repeated.status, repeated.state, repeated.run_at);
+    assert_eq!(answer, (SettledStatus::Already, Some(State::Dead), None), "as it was answered then");
     let record = kit.job(id).await;
     assert_eq!((record.state, record.failures, record.attempt), (State::Ready, 0, 2));
     assert_eq!((record.max_attempts, record.priority), (2, 3));

@@ -8,7 +8,7 @@
 CREATE PROCEDURE turno.end_work(IN p_own BOOLEAN)
 BEGIN
     IF p_own THEN
-        COMMIT;
+        COMMIT AND NO CHAIN NO RELEASE;
     ELSE
         RELEASE SAVEPOINT turno_call;
     END IF;

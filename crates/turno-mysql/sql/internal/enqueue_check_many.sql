@@ -22,8 +22,11 @@ BEGIN
                   WHEN p_prioritized AND r.priority NOT BETWEEN -1000 AND 1000
                       THEN CONCAT('priority ', r.priority, ' is not in -1000..1000') END AS bad
               FROM JSON_TABLE(p_jobs, '$[*]' COLUMNS (
-                  place FOR ORDINALITY, queue VARCHAR(255) CHARACTER SET utf8mb4 PATH '$.queue', run_at BIGINT PATH '$.run_at',
-                  priority BIGINT PATH '$.priority', max_attempts BIGINT PATH '$.max_attempts', max_run_ms BIGINT PATH '$.max_run_ms',
+                  place FOR ORDINALITY, queue VARCHAR(255) CHARACTER SET utf8mb4 PATH '$.queue', run_at BIGINT PATH '$.run_at' ERROR ON ERROR,
+                  priority BIGINT PATH '$.priority' ERROR ON ERROR, max_attempts BIGINT PATH '$.max_attempts' ERROR ON ERROR,
+                  max_run_ms BIGINT PATH '$.max_run_ms' ERROR ON ERROR,
+                  unique_key VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$.unique_key' ERROR ON ERROR,
+                  idempotency_key VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$.idempotency_key' ERROR ON ERROR,
                   has_payload INT EXISTS PATH '$.payload')) r
               STRAIGHT_JOIN turno.queue q FORCE INDEX (PRIMARY) ON q.queue = (SELECT MAX(s.queue) FROM turno.queue s
                                                         WHERE s.queue IN (CAST(r.queue AS BINARY), ''))) t

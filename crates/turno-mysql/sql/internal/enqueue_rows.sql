@@ -20,12 +20,17 @@ BEGIN
         CALL turno.lost_work(v_own);
         RESIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213;
     END;
+    DECLARE EXIT HANDLER FOR 1265
+    BEGIN
+        CALL turno.undo_work(v_own);
+        RESIGNAL SQLSTATE '22001' SET MYSQL_ERRNO = 1406;
+    END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         CALL turno.undo_work(v_own);
         RESIGNAL;
     END;
-    IF NOT COALESCE(JSON_VALID(p_jobs), FALSE) OR JSON_LENGTH(p_jobs) NOT BETWEEN 1 AND 1000 THEN
+    IF NOT COALESCE(JSON_VALID(p_jobs) AND JSON_TYPE(p_jobs) = 'ARRAY', FALSE) OR JSON_LENGTH(p_jobs) NOT BETWEEN 1 AND 1000 THEN
         CALL turno.raise_error(31001, 'one call enqueues a JSON array of 1..1000 jobs');
     END IF;
     CALL turno.begin_work(v_own);

@@ -9,6 +9,6 @@
 CREATE PROCEDURE turno.lost_work(IN p_own BOOLEAN)
 BEGIN
     IF p_own IS NOT NULL THEN
-        ROLLBACK;
+        ROLLBACK AND NO CHAIN NO RELEASE;
     END IF;
 END

@@ -16,8 +16,9 @@ BEGIN
     DECLARE v_verb, v_ended_verb VARCHAR(8);
     DECLARE v_job_attempt, v_ended_attempt BIGINT;
     DECLARE v_job_worker, v_ended_worker, v_job_queue, v_ended_queue VARBINARY(200);
+    -- A dead job that was retried later was dead in the answer.
     -- In one statement, and so in one snapshot: a job that ends meanwhile must be seen before or after, and not in neither place.
-    SELECT a.verb, a.state, a.run_at, f.outcome, f.verb, f.attempt, f.token_hash, f.worker, f.queue, j.state, j.attempt, j.worker, j.queue
+    SELECT a.verb, a.state, IF(a.state = 'dead', NULL, a.run_at), f.outcome, f.verb, f.attempt, f.token_hash, f.worker, f.queue, j.state, j.attempt, j.worker, j.queue
     INTO v_verb, p_state, p_run_at, v_outcome, v_ended_verb, v_ended_attempt, v_ended_hash, v_ended_worker, v_ended_queue, v_job_state,
         v_job_attempt, v_job_worker, v_job_queue
     FROM (SELECT p_job AS id) p

@@ -17,6 +17,14 @@ BEGIN
     DECLARE v_own, v_alone BOOLEAN;
     DECLARE v_count, v_taken, v_again, v_ready, v_hold, v_held, v_next_due BIGINT DEFAULT 0;
     DECLARE v_lost LONGTEXT;
+    DECLARE EXIT HANDLER FOR 1265
+    BEGIN
+        CALL turno.undo_work(v_own);
+        IF v_alone THEN
+            DO RELEASE_LOCK(v_lock);
+        END IF;
+        RESIGNAL SQLSTATE '22001' SET MYSQL_ERRNO = 1406;
+    END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         CALL turno.undo_work(v_own);
@@ -49,9 +57,9 @@ BEGIN
             CALL turno.next_due_in(p_queues, v_next_due);
         END IF;
     END IF;
-    COMMIT;
+    COMMIT AND NO CHAIN NO RELEASE;
     DO RELEASE_LOCK(v_lock);
     CALL turno.token_jobs(v_token, p_queues, v_next_due);
     -- A session without autocommit began another transaction by reading.
-    COMMIT;
+    COMMIT AND NO CHAIN NO RELEASE;
 END

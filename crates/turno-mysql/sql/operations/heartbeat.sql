@@ -16,12 +16,17 @@ BEGIN
         CALL turno.lost_work(v_own);
         RESIGNAL;
     END;
+    DECLARE EXIT HANDLER FOR 1265
+    BEGIN
+        CALL turno.undo_work(v_own);
+        RESIGNAL SQLSTATE '22001' SET MYSQL_ERRNO = 1406;
+    END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         CALL turno.undo_work(v_own);
         RESIGNAL;
     END;
-    IF NOT COALESCE(JSON_VALID(p_beats), FALSE) OR JSON_LENGTH(p_beats) > 1000
+    IF NOT COALESCE(JSON_VALID(p_beats) AND JSON_TYPE(p_beats) = 'ARRAY', FALSE) OR JSON_LENGTH(p_beats) > 1000
        OR COALESCE(p_lease_ms, 0) NOT BETWEEN 1 AND 86400000 THEN
         CALL turno.raise_error(31001, 'a heartbeat takes a JSON array of at most 1000 leases of 1..86400000 ms');
     END IF;

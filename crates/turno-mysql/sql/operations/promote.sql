@@ -11,6 +11,11 @@ BEGIN
     DECLARE v_own BOOLEAN;
     DECLARE v_queues LONGTEXT DEFAULT p_queues;
     DECLARE v_count BIGINT;
+    DECLARE EXIT HANDLER FOR 1265
+    BEGIN
+        CALL turno.undo_work(v_own);
+        RESIGNAL SQLSTATE '22001' SET MYSQL_ERRNO = 1406;
+    END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         CALL turno.undo_work(v_own);
@@ -26,6 +31,6 @@ BEGIN
         CALL turno.queue_names(v_queues);
     END IF;
     CALL turno.promote_due(v_queues, p_limit, v_count);
-    COMMIT;
+    COMMIT AND NO CHAIN NO RELEASE;
     SELECT v_count AS promoted;
 END

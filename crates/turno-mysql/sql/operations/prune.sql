@@ -16,6 +16,11 @@ BEGIN
     DECLARE v_place INT DEFAULT 0;
     DECLARE v_jobs, v_refused, v_runs BIGINT DEFAULT 0;
     DECLARE v_succeeded, v_cancelled, v_dead, v_receipts BIGINT;
+    DECLARE EXIT HANDLER FOR 1265
+    BEGIN
+        CALL turno.undo_work(v_own);
+        RESIGNAL SQLSTATE '22001' SET MYSQL_ERRNO = 1406;
+    END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         CALL turno.undo_work(v_own);
@@ -43,6 +48,6 @@ BEGIN
                    WHERE o.fired_at < v_now - 7 * 86400 * 1000000 ORDER BY o.fired_at LIMIT p_limit FOR UPDATE SKIP LOCKED) old
     STRAIGHT_JOIN turno.schedule_run r FORCE INDEX (PRIMARY) ON r.schedule = old.schedule AND r.instant = old.instant;
     SET v_runs = ROW_COUNT();
-    COMMIT;
+    COMMIT AND NO CHAIN NO RELEASE;
     SELECT v_jobs AS jobs, v_refused AS refused, v_runs AS schedule_runs;
 END

@@ -11,6 +11,11 @@ BEGIN
     DECLARE v_own BOOLEAN;
     DECLARE v_ready, v_hold BIGINT;
     DECLARE v_lost LONGTEXT;
+    DECLARE EXIT HANDLER FOR 1265
+    BEGIN
+        CALL turno.undo_work(v_own);
+        RESIGNAL SQLSTATE '22001' SET MYSQL_ERRNO = 1406;
+    END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         CALL turno.undo_work(v_own);
@@ -20,7 +25,7 @@ BEGIN
     SET v_own = TRUE;
     CALL turno.batch_check(p_limit);
     CALL turno.reap_expired(p_limit, COALESCE(p_grace_ms, 0), v_lost, v_ready, v_hold);
-    COMMIT;
+    COMMIT AND NO CHAIN NO RELEASE;
     SELECT r.job_id, r.attempt, r.state, NULL AS holding_for_ms
     FROM JSON_TABLE(v_lost, '$[*]' COLUMNS (job_id BIGINT PATH '$[0]', attempt BIGINT PATH '$[1]', state VARCHAR(9) PATH '$[2]')) r
     UNION ALL

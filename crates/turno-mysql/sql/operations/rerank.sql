@@ -12,6 +12,11 @@ BEGIN
     DECLARE v_queue VARBINARY(255) DEFAULT p_queue;
     DECLARE v_own BOOLEAN;
     DECLARE v_until, v_step BIGINT;
+    DECLARE EXIT HANDLER FOR 1265
+    BEGIN
+        CALL turno.undo_work(v_own);
+        RESIGNAL SQLSTATE '22001' SET MYSQL_ERRNO = 1406;
+    END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         CALL turno.undo_work(v_own);
@@ -33,6 +38,6 @@ BEGIN
     STRAIGHT_JOIN turno.job j FORCE INDEX (PRIMARY) ON j.id = seen.id
     SET j.rank = j.run_at + j.priority * v_step
     WHERE j.queue = v_queue OR v_queue = '' AND NOT EXISTS (SELECT 1 FROM turno.queue q WHERE q.queue = j.queue);
-    COMMIT;
+    COMMIT AND NO CHAIN NO RELEASE;
     SELECT v_until AS after_id;
 END

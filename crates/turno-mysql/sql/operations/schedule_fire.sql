@@ -25,6 +25,11 @@ BEGIN
         CALL turno.lost_work(v_own);
         RESIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213;
     END;
+    DECLARE EXIT HANDLER FOR 1265
+    BEGIN
+        CALL turno.undo_work(v_own);
+        RESIGNAL SQLSTATE '22001' SET MYSQL_ERRNO = 1406;
+    END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         CALL turno.undo_work(v_own);

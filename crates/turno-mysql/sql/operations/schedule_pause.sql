@@ -16,6 +16,11 @@ BEGIN
         CALL turno.lost_work(v_own);
         RESIGNAL;
     END;
+    DECLARE EXIT HANDLER FOR 1265
+    BEGIN
+        CALL turno.undo_work(v_own);
+        RESIGNAL SQLSTATE '22001' SET MYSQL_ERRNO = 1406;
+    END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         CALL turno.undo_work(v_own);

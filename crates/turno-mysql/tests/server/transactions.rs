@@ -1,9 +1,13 @@
 //! The transaction rule: a routine is all or nothing, alone, in a session without autocommit, and inside the caller's
 //! transaction, whose other work it leaves as it was (rules E1, S5, X3).
 
+use std::time::Duration;
+
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
-use turno_contract::{Backend, ClaimRequest, ClaimedJob, Completion, ErrorKind, NewJob, Proof, State, Token};
+use turno_contract::{
+    Backend, ClaimRequest, ClaimedJob, Completion, ErrorKind, Failure, NewJob, Proof, Retry, State, Token,
+};
 use turno_mysql::SettlingTransaction;
 
 use crate::rig::{MysqlRig, servers};
@@ -207,5 +211,99 @@ async fn a_deadlock_goes_up_as_it_is() {
         assert_eq!(kinds, [ErrorKind::TransactionLost], "{server}: {first:?} {second:?}");
         drop((one, two));
         assert_eq!(rows(&mut owner, &rig, "job").await, 0);
+    }
+}
+
+/// Rules E1, E7, E9: what no column holds is refused before anything stays, also where the server calls that no exception but a
+/// warning that became an error; and the session has no transaction of the routine's afterwards.
+#[tokio::test]
+async fn what_is_too_long_or_no_number_is_refused_whole() {
+    for server in servers() {
+        let (rig, mut owner) = breakable(&server).await;
+        for (i, beginning) in BEGINNINGS.iter().enumerate() {
+            let mut session = rig.session().await;
+            for sql in *beginning {
+                session.query_drop(rig.sql(sql)).await.expect("a beginning");
+            }
+            for call in [
+                "CALL turno.enqueue(REPEAT('q', 201), 'k', '1', NULL, NULL, NULL, NULL, NULL, NULL)",
+                "CALL turno.enqueue('q', 'k', '1', NULL, NULL, NULL, REPEAT('u', 513), 'i', NULL)",
+                "CALL turno.enqueue_many(CONCAT('[{\"queue\":\"q\",\"kind\":\"k\",\"payload\":\"1\",\"idempotency_key\":\"a\"},
+                    {\"queue\":\"q\",\"kind\":\"k\",\"payload\":\"1\",\"idempotency_key\":\"', REPEAT('b', 513), '\"}]'))",
+                "CALL turno.enqueue_many(CONCAT('[{\"queue\":\"q\",\"kind\":\"k\",\"payload\":\"1\",\"unique_key\":\"', REPEAT('b', 1025), '\"}]'))",
+                "CALL turno.enqueue_many('[{\"queue\":\"q\",\"kind\":\"k\",\"payload\":\"1\",\"unique_key\":{\"a\":1}}]')",
+                "CALL turno.enqueue_many('[{\"queue\":\"q\",\"kind\":\"k\",\"payload\":\"1\",\"run_at\":99999999999999999999}]')",
+                "CALL turno.enqueue_many('[{\"queue\":\"q\",\"kind\":\"k\",\"payload\":\"1\",\"max_attempts\":99999999999999999999}]')",
+                "CALL turno.enqueue_many('{\"queue\":\"q\",\"kind\":\"k\",\"payload\":\"1\"}')",
+            ] {
+                assert!(session.query_drop(rig.sql(call)).await.is_err(), "{server}: {call}");
+            }
+            session.query_drop("COMMIT").await.expect("the caller's own work commits");
+            for table in ["job", "enqueue_key", "unique_key"] {
+                assert_eq!(rows(&mut owner, &rig, table).await, 0, "{server} {beginning:?} {table}");
+            }
+            assert_eq!(rows(&mut owner, &rig, "effect").await, i as i64, "{server} {beginning:?}");
+            session.query_drop("SET autocommit = 1").await.expect("autocommit");
+            session.query_drop(rig.sql("CALL turno.reap(10, 0)")).await.expect("no transaction is open");
+        }
+    }
+}
+
+/// Rule E1: a session whose COMMIT begins the next transaction keeps what was accepted.
+#[tokio::test]
+async fn a_session_that_chains_its_transactions_loses_nothing() {
+    for server in servers() {
+        let rig = MysqlRig::on(&server).await;
+        let mut session = rig.session().await;
+        session.query_drop("SET completion_type = 1").await.expect("a setting");
+        for _ in 0..2 {
+            let call = "CALL turno.enqueue('q', 'k', '1', NULL, NULL, NULL, NULL, NULL, NULL)";
+            session.query_drop(rig.sql(call)).await.expect("enqueue");
+        }
+        drop(session);
+        assert_eq!(rows(&mut rig.session().await, &rig, "job").await, 2, "{server}");
+    }
+}
+
+/// Until this session waits for a lock that another one holds.
+async fn waits_for_a_lock(rig: &MysqlRig, session: u64) {
+    let sql = format!(
+        "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = {session} AND trx_state = 'LOCK WAIT'"
+    );
+    let mut owner = rig.session().await;
+    let waiting = async {
+        while owner.query_first::<i64, _>(&sql).await.expect("a count") != Some(1) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), waiting).await.expect("it waits");
+}
+
+/// Rule P7: what a retry has just brought back keeps its attempts and its key.
+#[tokio::test]
+async fn a_job_that_is_retried_meanwhile_is_not_forgotten() {
+    for server in servers() {
+        let rig = MysqlRig::on(&server).await;
+        let job = NewJob::new("q", "k", "1").idempotency_key("i");
+        let id = rig.mysql().enqueue(&[job]).await.expect("enqueue")[0].id;
+        let claimed = claim_one(&rig, "q").await;
+        rig.mysql()
+            .fail("w", &[Failure { proof: claimed.proof, error: "broken".to_owned(), retry: Retry::Never }])
+            .await
+            .expect("a failure");
+        let mut retrying = rig.session().await;
+        retrying.query_drop("START TRANSACTION").await.expect("a transaction");
+        retrying.query_drop(rig.sql(&format!("CALL turno.retry({id})"))).await.expect("a retry");
+        let mut forgetting = rig.session().await;
+        let me: u64 = forgetting.query_first("SELECT CONNECTION_ID()").await.expect("an id").expect("a row");
+        let call = rig.sql(&format!("CALL turno.forget({id})"));
+        let forgotten = tokio::spawn(async move { forgetting.query_drop(call).await });
+        waits_for_a_lock(&rig, me).await;
+        retrying.query_drop("COMMIT").await.expect("the retry commits");
+        let error = forgotten.await.expect("no panic").expect_err("it has not ended");
+        assert!(error.to_string().contains("has not ended"), "{server}: {error}");
+        let mut owner = rig.session().await;
+        assert_eq!(rows(&mut owner, &rig, "enqueue_key").await, 1, "{server}");
+        assert_eq!(rows(&mut owner, &rig, "attempt").await, 1, "{server}");
     }
 }

@@ -35,7 +35,8 @@ BEGIN
     ELSIF v_ended.job_id IS NOT NULL THEN
         v_verb := v_ended.verb;
         state := v_ended.state;
-        run_at := v_ended.run_at;
+        -- A dead job that was retried later was dead in the answer.
+        run_at := CASE WHEN v_ended.state <> 'dead' THEN v_ended.run_at END;
     END IF;
     IF v_verb = p_verb THEN
         status := 'already';

@@ -27,7 +27,7 @@ BEGIN
         FROM turno.finished_job f WITH (READCOMMITTEDLOCK, ROWLOCK, FORCESEEK) WHERE f.id = @job;
         SET @look += 1;
     END;
-    SELECT @settled_as = a.verb, @state = a.state, @run_at = a.run_at
+    SELECT @settled_as = a.verb, @state = a.state, @run_at = CASE WHEN a.state <> 'dead' THEN a.run_at END
     FROM turno.attempt a WITH (READCOMMITTEDLOCK, ROWLOCK, FORCESEEK) WHERE a.job_id = @job AND a.attempt = @attempt AND a.token_hash = @hash;
     IF @ended_attempt = @attempt AND @ended_hash = @hash
         SELECT @state = @outcome, @run_at = NULL, @settled_as = @ended_verb;
