@@ -137,7 +137,7 @@ fn a_job_beyond_a_limit_is_refused_by_name() {
     let turno = Turno::new();
     let long = "x".repeat(201);
     let deep = format!("{}{}", "[".repeat(101), "]".repeat(101));
-    let table: [(&[&str], &str); 14] = [
+    let table: [(&[&str], &str); 15] = [
         (&["--payload", "{"], "payload is not JSON"),
         (&["--payload", ""], "payload is not JSON"),
         (&["--payload", &deep], "nested deeper than 100"),
@@ -145,7 +145,8 @@ fn a_job_beyond_a_limit_is_refused_by_name() {
         (&["--priority", "1001"], "priority 1001"),
         (&["--priority", "-99999999999999999999"], "--priority"),
         (&["--max-attempts", "0"], "max_attempts 0"),
-        (&["--max-attempts", "-1"], "-1"),
+        (&["--max-attempts", "-1"], "invalid value '-1' for '--max-attempts"),
+        (&["--delay", "-5s"], "invalid value '-5s' for '--delay"),
         (&["--max-attempts", "1000001"], "max_attempts 1000001"),
         (&["--max-run", "0s"], "max_run"),
         (&["--max-run", "9999999d"], "max_run"),

@@ -108,6 +108,7 @@ fn examine(url: &str, own: &[&str]) {
         let late = checks.iter().find(|check| check["id"] == "schedules").unwrap();
         late["status"] == "warning" && late["found"].as_str().unwrap().contains("tick (for ")
     });
+    assert!(call(url, &["schedule", "list"]).out.contains("due since "), "the list says so, too");
     let mistyped = doctor(&["--ignore", "worker"]);
     assert!(mistyped.status == Some(2) && mistyped.err.contains("workers"), "{mistyped:?}");
 }

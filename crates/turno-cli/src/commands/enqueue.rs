@@ -58,10 +58,10 @@ pub struct Args {
     #[arg(long, value_parser = parse::instant, value_name = "RFC3339")]
     run_at: Option<OffsetDateTime>,
     /// It is due this long from now, by this machine's clock
-    #[arg(long, value_parser = parse::duration, conflicts_with = "run_at", value_name = "DURATION")]
+    #[arg(long, value_parser = parse::duration, conflicts_with = "run_at", value_name = "DURATION", allow_hyphen_values = true)]
     delay: Option<Duration>,
     /// Failure budget; the queue's default if not given
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     max_attempts: Option<u32>,
     /// Time that one attempt may take; the queue's default if not given
     #[arg(long, value_parser = parse::duration, value_name = "DURATION")]

@@ -52,10 +52,10 @@ pub struct ListArgs {
     #[arg(long, conflicts_with_all = ["state", "kind"], value_parser = NonEmptyStringValueParser::new())]
     key: Option<String>,
     /// Continue below this id
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", allow_negative_numbers = true)]
     before: Option<JobId>,
     /// At most this many jobs
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000), allow_negative_numbers = true)]
     limit: u32,
     /// Show payloads and results
     #[arg(long)]
@@ -66,6 +66,7 @@ pub struct ListArgs {
 #[derive(Debug, clap::Args)]
 pub struct ShowArgs {
     /// The job
+    #[arg(allow_negative_numbers = true)]
     id: JobId,
     /// Show payload, result and refused results
     #[arg(long)]
@@ -84,7 +85,7 @@ Exit status 3 if one of the jobs had already ended or does not exist."
 )]
 pub struct CancelArgs {
     /// The jobs
-    #[arg(required = true)]
+    #[arg(required = true, allow_negative_numbers = true)]
     ids: Vec<JobId>,
     /// Revoke running jobs at once
     #[arg(long)]
@@ -95,7 +96,7 @@ pub struct CancelArgs {
 #[derive(Debug, clap::Args)]
 pub struct IdArgs {
     /// The jobs
-    #[arg(required = true)]
+    #[arg(required = true, allow_negative_numbers = true)]
     ids: Vec<JobId>,
 }
 
@@ -103,6 +104,7 @@ pub struct IdArgs {
 #[derive(Debug, clap::Args)]
 pub struct ReprioritizeArgs {
     /// The job
+    #[arg(allow_negative_numbers = true)]
     id: JobId,
     /// -1000 (most urgent) to 1000
     #[arg(allow_negative_numbers = true)]

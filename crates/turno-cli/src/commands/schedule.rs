@@ -183,6 +183,7 @@ async fn add(app: &mut App, args: AddArgs) -> anyhow::Result<Exit> {
 
 async fn list(app: &mut App, args: ListArgs) -> anyhow::Result<Exit> {
     let backend = app.connect().await?;
+    let now = backend.schedule_due(1).await?.now;
     let mut rows = Vec::new();
     let mut after: Option<String> = None;
     loop {
@@ -191,7 +192,7 @@ async fn list(app: &mut App, args: ListArgs) -> anyhow::Result<Exit> {
             if app.output.is_json() {
                 app.output.document(&views::Schedule::new(record, args.show_payload))?;
             } else {
-                rows.push(row(record));
+                rows.push(row(record, now));
             }
         }
         match page.last() {
@@ -206,12 +207,13 @@ async fn list(app: &mut App, args: ListArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn row(record: &ScheduleRecord) -> Vec<String> {
+fn row(record: &ScheduleRecord, now: OffsetDateTime) -> Vec<String> {
     let schedule = &record.schedule;
     let next = match (record.paused_at, record.next_at) {
         (Some(_), _) => "paused".to_owned(),
         (None, None) => "never".to_owned(),
         (None, Some(at)) if at == record.done_until => "at the next tick".to_owned(),
+        (None, Some(at)) if at <= now => format!("due since {}", parse::show_instant(at)),
         (None, Some(at)) => parse::show_instant(at),
     };
     vec![

@@ -60,10 +60,19 @@ impl<'a> Row<'a> {
         if !text.trim_start().starts_with('{') {
             return Err(Fault::usage("not a JSON object").into());
         }
-        serde_json::from_str(text).map_err(|error| {
-            let why = error.to_string().replace(" at line 1 column ", " at column ");
-            Fault::usage(why).into()
-        })
+        let mut document = serde_json::Deserializer::from_str(text);
+        let row = serde_path_to_error::deserialize(&mut document).map_err(|error| {
+            let field = error.path().to_string();
+            let why = error.into_inner();
+            // Of a text that is no JSON, or of a field that is unknown or there twice, the error itself says which.
+            if why.is_data() && !why.to_string().contains(&format!("`{field}`")) && field != "." {
+                at_column(&format!("{field}: {why}"))
+            } else {
+                at_column(&why.to_string())
+            }
+        })?;
+        document.end().map_err(|error| at_column(&error.to_string()))?;
+        Ok(row)
     }
 
     /// The first field that says where the job goes or what identifies it, for callers that decide that themselves.
@@ -94,6 +103,11 @@ impl<'a> Row<'a> {
     }
 }
 
+/// A row is one line, of which only the column says more.
+fn at_column(why: &str) -> Fault {
+    Fault::usage(why.replace(" at line 1 column ", " at column "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,9 +132,10 @@ mod tests {
         let table = [
             (r#"{"payloads":1}"#, "unknown field `payloads`"),
             (r#"{"priority":1001}"#, "priority 1001"),
-            (r#"{"priority":99999999999}"#, "99999999999"),
+            (r#"{"priority":99999999999}"#, "priority: invalid value: integer `99999999999`"),
             (r#"{"max_attempts":0}"#, "max_attempts 0"),
-            (r#"{"max_attempts":-1}"#, "-1"),
+            (r#"{"max_attempts":-1}"#, "max_attempts: invalid value: integer `-1`"),
+            (r#"{"unique_key":7}"#, "unique_key: invalid type: integer `7`"),
             (r#"{"max_run_ms":99999999999999}"#, "max_run"),
             (r#"{"run_at":"2027-01-01T00:00:00"}"#, "has no offset"),
             (r#"{"queue":""}"#, "queue is empty"),
