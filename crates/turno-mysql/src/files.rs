@@ -14,10 +14,10 @@ pub(crate) const SCHEMA: &[File] = files!("schema": "0001_initial");
 /// Routines that operations share; nobody may call them from outside.
 pub(crate) const INTERNAL: &[File] = files!("internal":
     "batch_check" "begin_work" "claim_check" "claim_take" "complete_all" "cut_error" "end_attempt" "end_work" "enqueue_bulk"
-    "enqueue_check" "enqueue_check_many" "enqueue_keyed" "enqueue_row" "enqueue_rows" "enqueue_single" "enqueue_unique" "finish"
+    "enqueue_check" "enqueue_check_many" "enqueue_keyed" "enqueue_keys" "enqueue_row" "enqueue_rows" "enqueue_single" "enqueue_unique" "finish"
     "forget_rows" "history_stats" "job_lock" "job_records" "jobs_few" "jobs_scan" "ledger_add" "lost_work" "next_due_in" "oldest_due_ms" "own_work" "promote_due"
     "prune_outcome" "queue_names" "queue_row" "queue_rows" "queue_stats" "raise_error" "raise_refusal" "random_id"
-    "reap_expired" "reaper_hold" "retry_check" "retry_insert" "schedule_lock" "schedule_run_add" "settle_answers" "settle_check" "settle_lock"
+    "reap_expired" "reaper_hold" "retry_check" "retry_insert" "schedule_lock" "schedule_run_add" "session_check" "settle_answers" "settle_check" "settle_lock"
     "settle_miss" "settle_row" "settle_rows" "settle_single" "token_jobs" "undo_work");
 
 /// The operations.

@@ -15,7 +15,7 @@ pub(crate) const SCHEMA: &[File] = files!("schema": "0001_initial");
 pub(crate) const INTERNAL: &[File] = files!("internal":
     "batch_check" "claim_check" "claim_lock" "complete_rows" "cut_error" "end_attempt" "ended_as" "enqueue_check" "enqueue_keys"
     "enqueue_rows" "enqueue_shape" "enqueue_unique" "finish" "forget_rows" "history_stats" "job_records" "jobs_few" "jobs_stop" "ledger_add"
-    "next_due_in" "oldest_due_ms" "own_transaction" "promote_due" "queue_names" "queue_row" "raise_refusal" "rank_of"
+    "next_due_in" "oldest_due_ms" "own_transaction" "promote_due" "prune_keys" "queue_names" "queue_row" "raise_refusal" "rank_of"
     "reap_expired" "reaper_hold" "retry_delay" "ring" "ring_all" "round_up" "settings" "settle_check" "settle_miss"
     "token_jobs" "traceparent_kept");
 

@@ -1,7 +1,7 @@
 -- begin_work: joins the caller's transaction under a savepoint, or begins one. A savepoint that was just set cannot be released
 -- (error 1305) where there is no transaction to hold it: that is the test.
 -- Takes: nothing. Returns: whether the transaction is our own.
--- Raises: nothing
+-- Raises: TU001
 -- Transaction: joins the caller's, or begins its own at READ COMMITTED
 -- Writes: nothing
 -- Locks: none
@@ -10,6 +10,7 @@
 CREATE PROCEDURE turno.begin_work(OUT p_own BOOLEAN)
 BEGIN
     DECLARE CONTINUE HANDLER FOR 1305 SET p_own = TRUE;
+    CALL turno.session_check();
     SET p_own = FALSE;
     SAVEPOINT turno_call;
     RELEASE SAVEPOINT turno_call;

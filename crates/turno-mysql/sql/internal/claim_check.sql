@@ -10,7 +10,7 @@ CREATE PROCEDURE turno.claim_check(
     IN p_from_ranks LONGTEXT)
 BEGIN
     DECLARE v_bad VARCHAR(128) DEFAULT CASE
-        WHEN NOT COALESCE(JSON_VALID(p_queues), FALSE) THEN 'a claim names its queues as a JSON array'
+        WHEN NOT COALESCE(JSON_VALID(p_queues) AND JSON_TYPE(p_queues) = 'ARRAY', FALSE) THEN 'a claim names its queues as a JSON array'
         WHEN NOT JSON_LENGTH(p_queues) BETWEEN 1 AND 100 THEN 'a claim names 1..100 queues'
         WHEN COALESCE(LENGTH(p_worker), 0) NOT BETWEEN 1 AND 200 THEN 'the worker''s name has 1..200 bytes'
         WHEN p_limit IS NULL OR p_limit NOT BETWEEN 1 AND 1000 THEN 'a claim takes 1..1000 jobs'

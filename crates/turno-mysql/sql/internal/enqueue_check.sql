@@ -21,7 +21,7 @@ BEGIN
     SET v_bad = CASE
         WHEN p_queue IS NULL THEN 'queue is NULL'
         WHEN NOT p_has_payload THEN 'payload is NULL'
-        WHEN p_run_at >= 253402300800000000 THEN 'run_at is after the year 9999'
+        WHEN p_run_at > 253402300799999000 THEN 'run_at is after the year 9999'
         WHEN p_run_at > p_now + v_horizon * 1000 THEN CONCAT('run_at is beyond the horizon of the queue, ', v_horizon, ' ms')
         WHEN p_max_attempts NOT BETWEEN 1 AND v_attempts_limit
             THEN CONCAT('max_attempts ', p_max_attempts, ' is not in 1..', v_attempts_limit)

@@ -12,7 +12,7 @@ BEGIN
         FROM (SELECT r.place, CASE
                   WHEN r.queue IS NULL THEN 'queue is NULL'
                   WHEN NOT r.has_payload THEN 'payload is NULL'
-                  WHEN r.run_at >= 253402300800000000 THEN 'run_at is after the year 9999'
+                  WHEN r.run_at > 253402300799999000 THEN 'run_at is after the year 9999'
                   WHEN r.run_at > p_now + q.run_at_horizon_ms * 1000
                       THEN CONCAT('run_at is beyond the horizon of the queue, ', q.run_at_horizon_ms, ' ms')
                   WHEN r.max_attempts NOT BETWEEN 1 AND q.max_attempts_limit

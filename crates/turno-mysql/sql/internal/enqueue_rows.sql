@@ -5,7 +5,7 @@
 -- Raises: TU001 beyond a limit; 3819 (MySQL) or 4025 (MariaDB) with the constraint's name, 1406 beyond a limit of a column
 -- Transaction: joins the caller's, or owns its own
 -- Writes: enqueue_key, unique_key, job
--- Locks: idempotency keys and unique keys in key order: two bulk calls cannot deadlock
+-- Locks: idempotency keys in key order, then unique keys in key order: two bulk calls cannot deadlock
 -- Rules: E1, E3, E4, E5, E7, E11, E12
 CREATE PROCEDURE turno.enqueue_rows(IN p_jobs LONGTEXT, IN p_prioritized BOOLEAN)
 BEGIN

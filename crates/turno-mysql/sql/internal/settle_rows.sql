@@ -1,7 +1,7 @@
 -- settle_rows: ends attempts one by one, in the order of the request.
 -- Takes: the verb, the batch, who sends it.
 -- Returns: per proof a JSON array: its place, the job, the status, the job's state, when it is due again, the reason of a refusal.
--- Raises: nothing
+-- Raises: TU001
 -- Transaction: joins the caller's
 -- Writes: job, attempt, unique_key, finished_job, refused; enqueue_key if nothing is kept
 -- Locks: job rows in the order of the request
@@ -30,6 +30,9 @@ BEGIN
             FETCH v_settles INTO v_place, v_job, v_attempt, v_token, v_detail, v_bytes, v_delay;
         END;
         IF NOT v_done THEN
+            IF v_job IS NULL OR v_attempt IS NULL OR v_token IS NULL THEN
+                CALL turno.raise_error(31001, CONCAT('row ', v_place, ': a settle names job, attempt and token'));
+            END IF;
             CALL turno.settle_row(p_verb, v_job, v_attempt, v_token, v_detail, v_bytes, v_delay, p_worker, v_now, v_status, v_state,
                 v_run_at, v_reason);
             SET p_answers = CONCAT(p_answers, IF(p_answers = '', '', ','),

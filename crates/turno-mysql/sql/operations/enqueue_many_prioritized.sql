@@ -6,7 +6,7 @@
 -- Raises: TU001 beyond a limit, with the row's place; 3819 (MySQL) or 4025 (MariaDB), 1406 beyond a limit of a column
 -- Transaction: joins the caller's, or owns its own
 -- Writes: enqueue_key, unique_key, job
--- Locks: idempotency keys and unique keys in key order
+-- Locks: idempotency keys in key order, then unique keys in key order
 -- Rules: E1, E2, E7, E12
 CREATE PROCEDURE turno.enqueue_many_prioritized(IN p_jobs LONGTEXT)
 BEGIN

@@ -24,6 +24,9 @@ BEGIN
     CALL turno.own_work('reap');
     SET v_own = TRUE;
     CALL turno.batch_check(p_limit);
+    IF p_grace_ms NOT BETWEEN 0 AND 86400000 THEN
+        CALL turno.raise_error(31001, 'a grace has 0..86400000 ms');
+    END IF;
     CALL turno.reap_expired(p_limit, COALESCE(p_grace_ms, 0), v_lost, v_ready, v_hold);
     COMMIT AND NO CHAIN NO RELEASE;
     SELECT r.job_id, r.attempt, r.state, NULL AS holding_for_ms

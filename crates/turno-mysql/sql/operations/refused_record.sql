@@ -30,8 +30,8 @@ BEGIN
         CALL turno.undo_work(v_own);
         RESIGNAL;
     END;
-    IF COALESCE(p_verb, '') NOT IN ('complete', 'fail', 'release') THEN
-        CALL turno.raise_error(31001, 'a settle is complete, fail or release');
+    IF COALESCE(p_verb, '') NOT IN ('complete', 'fail', 'release') OR p_job IS NULL OR p_attempt IS NULL OR v_token IS NULL THEN
+        CALL turno.raise_error(31001, 'a settle is complete, fail or release, with a proof');
     END IF;
     CALL turno.begin_work(v_own);
     SELECT COUNT(*) INTO v_current FROM turno.job j WHERE j.id = p_job AND j.attempt = p_attempt AND j.token = v_token;

@@ -5,7 +5,7 @@
 -- Transaction: joins the caller's, or owns its own
 -- Writes: job, attempt, unique_key, finished_job
 -- Locks: the row of the history, then the unique key
--- Rules: P3
+-- Rules: P3, F7
 CREATE PROCEDURE turno.retry(IN p_job BIGINT)
 BEGIN
     DECLARE v_now BIGINT DEFAULT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
@@ -39,6 +39,8 @@ BEGIN
     SELECT f.id, f.attempt, f.queue, f.verb, f.token_hash, f.worker, f.claimed_at, f.started_at, f.finished_at, f.charged, f.error,
         f.error_bytes, 'dead', v_now
     FROM turno.finished_job f WHERE f.id = p_job AND f.verb IS NOT NULL;
+    DELETE a FROM turno.finished_job f STRAIGHT_JOIN turno.attempt a ON a.job_id = f.id AND a.attempt = f.attempt - 100
+    WHERE f.id = p_job AND f.attempt > 200;
     DELETE FROM turno.finished_job WHERE id = p_job;
     CALL turno.end_work(v_own);
 END

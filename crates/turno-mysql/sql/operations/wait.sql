@@ -13,7 +13,7 @@ BEGIN
     IF p_ttl_ms IS NULL OR p_ttl_ms NOT BETWEEN 1 AND 3600000 THEN
         CALL turno.raise_error(31001, 'a wait has 1..3600000 ms');
     END IF;
-    IF NOT COALESCE(JSON_VALID(p_queues), FALSE) THEN
+    IF NOT COALESCE(JSON_VALID(p_queues) AND JSON_TYPE(p_queues) = 'ARRAY', FALSE) THEN
         CALL turno.raise_error(31001, 'a wait names its queues as a JSON array');
     END IF;
 END

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
-use turno_contract::{Backend, Beat, ClaimRequest, Completion, ErrorKind, JobId, NewJob, Proof, Token};
+use turno_contract::{
+    Backend, Beat, ClaimRequest, Completion, ErrorKind, JobId, NewJob, Proof, SettledStatus, Token,
+};
 
 use crate::rig::{MysqlRig, servers};
 
@@ -103,6 +105,54 @@ async fn an_old_snapshot_does_not_refuse_the_owner() {
             continue;
         }
         session.query_drop("COMMIT").await.expect("commit");
+    }
+}
+
+/// Rules S4, X3: a snapshot that is older than the job's end cannot tell a repeat from a theft. It is lost, and no refusal is written.
+#[tokio::test]
+async fn a_repeat_in_an_old_snapshot_is_no_theft() {
+    for server in servers() {
+        for claimed_before in [true, false] {
+            let rig = MysqlRig::on(&server).await;
+            rig.mysql().enqueue(&[NewJob::new("q", "k", "1")]).await.expect("enqueue");
+            let mut session = begun(&rig, "REPEATABLE READ").await;
+            let look = rig.sql("SELECT COUNT(*) FROM turno.job");
+            if !claimed_before {
+                session.query_drop(&look).await.expect("a snapshot");
+            }
+            let job = rig.mysql().claim(&ClaimRequest::one("q", "w")).await.expect("claim").jobs.remove(0);
+            session.query_drop(&look).await.expect("a snapshot");
+            let done = Completion { proof: job.proof, result: None };
+            rig.mysql().complete("w", std::slice::from_ref(&done)).await.expect("complete");
+            let error = rig.mysql().complete_in(&mut session, "w", &done).await.expect_err("an old snapshot");
+            assert_eq!(error.kind(), ErrorKind::TransactionLost, "{server} {claimed_before}: {error}");
+            session.query_drop("ROLLBACK").await.expect("the end");
+            assert_eq!(rig.mysql().refused(None, None, 10).await.expect("the ledger"), vec![], "{server}");
+            session.query_drop("START TRANSACTION").await.expect("a transaction");
+            let again = rig.mysql().complete_in(&mut session, "w", &done).await.expect("a repeat");
+            assert_eq!(again.status, SettledStatus::Already, "{server} {claimed_before}");
+        }
+    }
+}
+
+/// Rule T1: who sets a clock of its own is refused, so that no live lease is reaped.
+#[tokio::test]
+async fn a_session_with_a_clock_of_its_own_is_refused() {
+    for server in servers() {
+        let rig = MysqlRig::on(&server).await;
+        rig.mysql().enqueue(&[NewJob::new("q", "k", "1")]).await.expect("enqueue");
+        let job = rig.mysql().claim(&ClaimRequest::one("q", "w")).await.expect("claim").jobs.remove(0);
+        let enqueue = "CALL turno.enqueue('q', 'k', '1', NULL, NULL, NULL, NULL, NULL, NULL)";
+        let mut session = rig.session().await;
+        session.query_drop("SET timestamp = UNIX_TIMESTAMP() + 86400").await.expect("a clock");
+        for call in ["CALL turno.reap(1000, 0)", enqueue, "CALL turno.prune(1000)", "CALL turno.pause('q')"] {
+            let error = session.query_drop(rig.sql(call)).await.expect_err(call);
+            assert!(error.to_string().contains("a clock of its own"), "{server} {call}: {error}");
+        }
+        session.query_drop("SET timestamp = DEFAULT").await.expect("the server's clock");
+        session.query_drop(rig.sql(enqueue)).await.expect("enqueue");
+        let held = rig.mysql().held(job.proof.token).await.expect("held");
+        assert_eq!(held.len(), 1, "{server}");
     }
 }
 

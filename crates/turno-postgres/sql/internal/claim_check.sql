@@ -12,6 +12,7 @@ AS $$
 DECLARE
     v_bad text := CASE
         WHEN coalesce(cardinality(p_queues), 0) NOT BETWEEN 1 AND 100 THEN 'a claim names 1..100 queues'
+        WHEN array_lower(p_queues, 1) <> 1 OR array_lower(p_from_ranks, 1) <> 1 THEN 'a claim counts its queues from 1'
         WHEN p_worker IS NULL OR octet_length(p_worker) NOT BETWEEN 1 AND 200 THEN 'the worker''s name has 1..200 bytes'
         WHEN p_limit IS NULL OR p_limit NOT BETWEEN 1 AND 1000 THEN 'a claim takes 1..1000 jobs'
         WHEN p_lease_ms IS NULL OR p_lease_ms NOT BETWEEN 1 AND 86400000 THEN 'a lease has 1..86400000 ms'

@@ -14,7 +14,9 @@ DECLARE
 BEGIN
     FOR i IN 1..cardinality(p_queues) LOOP
         EXIT WHEN cardinality(v_rows) >= p_limit;
-        CONTINUE WHEN EXISTS (SELECT FROM turno.queue q WHERE q.queue = p_queues[i] AND q.paused_at IS NOT NULL);
+        -- A queue that is named twice would give its rows twice: our own locks are not skipped.
+        CONTINUE WHEN p_queues[i] = ANY (p_queues[:i - 1])
+            OR EXISTS (SELECT FROM turno.queue q WHERE q.queue = p_queues[i] AND q.paused_at IS NOT NULL);
         v_rows := v_rows || ARRAY(SELECT j.ctid FROM turno.job j
                                   WHERE j.queue = p_queues[i] AND j.state = 'ready'
                                     AND j.rank >= coalesce(p_from_ranks[i], -9223372036854775808)

@@ -22,7 +22,7 @@ BEGIN
             SELECT d.name, s.max_attempts_limit, s.max_run_limit_ms, s.run_at_horizon_ms
             FROM unnest(p_distinct) AS d (name) CROSS JOIN LATERAL turno.settings(d.name) s)
         SELECT format('row %s: %s', r.place, CASE
-            WHEN r.run_at >= '10000-01-01 00:00:00+00' THEN 'run_at is after the year 9999'
+            WHEN r.run_at > '9999-12-31 23:59:59.999+00' THEN 'run_at is after the year 9999'
             WHEN r.run_at > p_now + make_interval(secs => q.run_at_horizon_ms / 1000.0)
                 THEN format('run_at is beyond the horizon of queue %s, %s ms', q.name, q.run_at_horizon_ms)
             WHEN r.max_attempts NOT BETWEEN 1 AND q.max_attempts_limit
@@ -34,7 +34,7 @@ BEGIN
         FROM unnest(p_queues, p_run_ats, p_priorities, p_max_attempts, p_max_run_ms) WITH ORDINALITY
             AS r (queue, run_at, priority, max_attempts, max_run_ms, place)
         JOIN q ON q.name = r.queue
-        WHERE r.run_at >= '10000-01-01 00:00:00+00' OR r.run_at > p_now + make_interval(secs => q.run_at_horizon_ms / 1000.0)
+        WHERE r.run_at > '9999-12-31 23:59:59.999+00' OR r.run_at > p_now + make_interval(secs => q.run_at_horizon_ms / 1000.0)
            OR r.max_attempts NOT BETWEEN 1 AND q.max_attempts_limit OR r.max_run_ms NOT BETWEEN 1 AND q.max_run_limit_ms
            OR r.priority NOT BETWEEN -1000 AND 1000
         ORDER BY r.place LIMIT 1;

@@ -17,12 +17,14 @@ DECLARE
     v_now     timestamptz := clock_timestamp();
     v_queues  text[] := ARRAY(SELECT DISTINCT unnest(p_queues) COLLATE "C");
     v_ids     bigint[] := ARRAY(SELECT nextval('turno.job_id') FROM generate_subscripts(p_queues, 1));
-    v_created boolean[] := array_fill(true, ARRAY[cardinality(p_queues)]);
+    v_created boolean[] := array_fill(true, ARRAY[coalesce(cardinality(p_queues), 0)]);
     v_keyed   boolean := EXISTS (SELECT FROM unnest(p_idempotency_keys) k WHERE k IS NOT NULL);
 BEGIN
     PERFORM turno.enqueue_shape(p_queues, ARRAY[cardinality(p_kinds), cardinality(p_payloads), cardinality(p_run_ats),
         cardinality(p_priorities), cardinality(p_max_attempts), cardinality(p_max_run_ms), cardinality(p_unique_keys),
-        cardinality(p_idempotency_keys), cardinality(p_traceparents)]);
+        cardinality(p_idempotency_keys), cardinality(p_traceparents)],
+        ARRAY[array_upper(p_kinds, 1), array_upper(p_payloads, 1), array_upper(p_run_ats, 1), array_upper(p_priorities, 1), array_upper(p_max_attempts, 1),
+        array_upper(p_max_run_ms, 1), array_upper(p_unique_keys, 1), array_upper(p_idempotency_keys, 1), array_upper(p_traceparents, 1)]);
     PERFORM turno.enqueue_check(v_queues, p_queues, p_kinds, p_run_ats, p_priorities, p_max_attempts, p_max_run_ms, v_now);
     IF v_keyed THEN
         v_created := turno.enqueue_keys(p_queues, p_idempotency_keys, v_ids);

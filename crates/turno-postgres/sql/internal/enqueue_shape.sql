@@ -1,13 +1,13 @@
 -- enqueue_shape: refuses columns that do not fit together. A row that had no queue, or a column that was longer than the queues, would
 -- be lost in silence.
--- Takes: the queues; the lengths of the other columns (NULL: the column is absent), kinds and payloads first.
+-- Takes: the queues; the lengths of the other columns (NULL: the column is absent), kinds and payloads first; where each of them ends.
 -- Returns: nothing.
 -- Raises: TU001
 -- Transaction: any
 -- Writes: nothing
 -- Locks: none
 -- Rules: E7, E9
-CREATE OR REPLACE FUNCTION turno.enqueue_shape(p_queues text[], p_lengths integer[]) RETURNS void
+CREATE OR REPLACE FUNCTION turno.enqueue_shape(p_queues text[], p_lengths integer[], p_ends integer[]) RETURNS void
 LANGUAGE plpgsql IMMUTABLE
 AS $$
 DECLARE
@@ -19,8 +19,8 @@ BEGIN
     IF v_length > 0 AND (array_ndims(p_queues) <> 1 OR array_lower(p_queues, 1) <> 1 OR array_position(p_queues, NULL) IS NOT NULL) THEN
         RAISE EXCEPTION 'queues is one list of names, without NULL' USING ERRCODE = 'TU001';
     END IF;
-    IF p_lengths[1] IS NULL OR p_lengths[2] IS NULL OR v_length <> ANY (p_lengths) THEN
-        RAISE EXCEPTION 'kinds, payloads and every other column have as many elements as queues, %', v_length
+    IF p_lengths[1] IS NULL OR p_lengths[2] IS NULL OR v_length <> ANY (p_lengths) OR v_length <> ANY (p_ends) THEN
+        RAISE EXCEPTION 'kinds, payloads and every other column have as many elements as queues, %, counted from 1', v_length
             USING ERRCODE = 'TU001';
     END IF;
 END $$;

@@ -22,7 +22,7 @@ BEGIN
     END IF;
     INSERT INTO turno.refused AS r (job_id, queue, attempt, verb, worker, reason, detail, owner, owner_attempt, state, first_at,
         last_at)
-    VALUES (p_job, p_queue, p_attempt, p_verb, p_worker, p_reason, turno.cut_error(p_detail), p_owner, p_owner_attempt, p_state,
+    VALUES (p_job, p_queue, p_attempt, p_verb, left(p_worker, 200), p_reason, turno.cut_error(p_detail), p_owner, p_owner_attempt, p_state,
         v_now, v_now)
     ON CONFLICT (job_id, attempt, verb) DO UPDATE SET times = r.times + 1, last_at = v_now;
 END $$;

@@ -38,7 +38,7 @@ BEGIN
     WHERE j.id = ANY (v_ids);
     RETURN QUERY
     SELECT b.place, b.job_id,
-           CASE WHEN j.lease_until = least(v_now + v_lease, j.run_until) THEN 'held' WHEN j.id IS NOT NULL THEN 'busy'
+           CASE WHEN j.id = ANY (v_ids) THEN 'held' WHEN j.id IS NOT NULL THEN 'busy'
                 WHEN f.id IS NOT NULL OR a.job_id IS NOT NULL THEN 'finished' ELSE 'lost' END,
            j.lease_until, ceil(extract(epoch FROM j.lease_until - v_now) * 1000)::bigint, j.cancel_requested_at IS NOT NULL
     FROM unnest(p_jobs, p_attempts, p_tokens) WITH ORDINALITY AS b (job_id, attempt, token, place)

@@ -34,6 +34,7 @@ BEGIN
               AND f.finished_at < v_now - make_interval(secs => v_rule.keep_ms / 1000.0)
             ORDER BY f.finished_at, f.id LIMIT p_limit - jobs FOR UPDATE SKIP LOCKED));
     END LOOP;
+    PERFORM turno.prune_keys(p_limit);
     DELETE FROM turno.refused r
     WHERE r.id = ANY (ARRAY(SELECT o.id FROM turno.refused o WHERE o.last_at < v_now - interval '30 days'
                             ORDER BY o.last_at LIMIT p_limit FOR UPDATE SKIP LOCKED));

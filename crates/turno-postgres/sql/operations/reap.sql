@@ -16,5 +16,8 @@ AS $$
 BEGIN
     PERFORM turno.own_transaction('reap');
     PERFORM turno.batch_check(p_limit);
-    RETURN QUERY SELECT * FROM turno.reap_expired(p_limit, p_grace_ms);
+    IF p_grace_ms NOT BETWEEN 0 AND 86400000 THEN
+        RAISE EXCEPTION 'a grace has 0..86400000 ms' USING ERRCODE = 'TU001';
+    END IF;
+    RETURN QUERY SELECT * FROM turno.reap_expired(p_limit, coalesce(p_grace_ms, 0));
 END $$;

@@ -13,8 +13,8 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
 AS $$
 BEGIN
-    IF p_verb IS NULL OR p_verb NOT IN ('complete', 'fail', 'release') THEN
-        RAISE EXCEPTION 'a settle is complete, fail or release, not %', p_verb USING ERRCODE = 'TU001';
+    IF p_verb IS NULL OR p_verb NOT IN ('complete', 'fail', 'release') OR num_nulls(p_job, p_attempt, p_token) > 0 THEN
+        RAISE EXCEPTION 'a settle is complete, fail or release, with a proof' USING ERRCODE = 'TU001';
     END IF;
     IF EXISTS (SELECT FROM turno.job j WHERE j.id = p_job AND j.attempt = p_attempt AND j.token = p_token) THEN
         RETURN false;

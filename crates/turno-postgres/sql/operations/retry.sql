@@ -5,7 +5,7 @@
 -- Transaction: joins the caller's, or owns its own
 -- Writes: job, attempt, finished_job
 -- Locks: the row of the history, then the unique key
--- Rules: P3
+-- Rules: P3, F7
 CREATE OR REPLACE FUNCTION turno.retry(p_job bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
@@ -40,6 +40,7 @@ BEGIN
             error, error_bytes, state, run_at)
         VALUES (p_job, v_dead.attempt, v_dead.queue, v_dead.verb, v_dead.token_hash, v_dead.worker, v_dead.claimed_at,
             v_dead.started_at, v_dead.finished_at, v_dead.charged, v_dead.error, v_dead.error_bytes, 'dead', v_now);
+        DELETE FROM turno.attempt a WHERE a.job_id = p_job AND a.attempt = v_dead.attempt - 100 AND a.attempt > 100;
     END IF;
     PERFORM turno.ring(ARRAY[v_dead.queue]);
 END $$;

@@ -18,6 +18,9 @@ BEGIN
     IF p_ttl_ms IS NULL OR p_ttl_ms NOT BETWEEN 1 AND 3600000 THEN
         RAISE EXCEPTION 'a wait has 1..3600000 ms' USING ERRCODE = 'TU001';
     END IF;
+    IF p_queues IS NULL OR array_position(p_queues, NULL) IS NOT NULL THEN
+        RAISE EXCEPTION 'a wait names its queues' USING ERRCODE = 'TU001';
+    END IF;
     -- Marked for twice as long, so that the mark of the next sleeper is usually there already.
     INSERT INTO turno.waiting AS w (queue, until)
     SELECT DISTINCT q, v_now + 2 * v_ttl FROM unnest(p_queues) q

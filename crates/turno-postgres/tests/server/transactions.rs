@@ -1,16 +1,23 @@
 //! The caller's own transaction, on both drivers that the crate knows.
 
+use std::time::Duration;
+
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
 use turno_conformance::Rig;
 use turno_contract::{
-    ClaimRequest, ClaimedJob, Completion, ErrorKind, JobId, NewJob, Refused, SettledStatus, Verb,
+    Beat, ClaimRequest, ClaimedJob, Completion, ErrorKind, HeartbeatAnswer, JobId, NewJob, Refused,
+    SettledStatus, Verb,
 };
 
 use crate::rig::{PostgresRig, session};
 
 async fn running(rig: &PostgresRig) -> ClaimedJob {
     rig.backend().enqueue(&[NewJob::new("q", "k", "1")]).await.unwrap();
+    claim(rig).await
+}
+
+async fn claim(rig: &PostgresRig) -> ClaimedJob {
     rig.backend().claim(&ClaimRequest::one("q", "w")).await.unwrap().jobs.remove(0)
 }
 
@@ -131,11 +138,7 @@ async fn the_sql_api_names_what_is_wrong() {
         ("SELECT turno.claim('{}', 'w', 1, 1000, gen_random_uuid())", "TU001", "queues"),
         ("SELECT turno.complete(1, 1, gen_random_uuid())", "TU005", "no record"),
     ] {
-        let error = client.batch_execute(sql).await.expect_err(sql);
-        let db = error.as_db_error().expect("the server's error");
-        let text = format!("{} {}", db.message(), db.constraint().unwrap_or_default());
-        assert_eq!(db.code().code(), code, "{sql}: {text}");
-        assert!(text.contains(what), "{sql}: {text}");
+        refuses(&client, sql, code, what).await;
     }
     for past in ["'-infinity'", "'0001-01-01'", "'1970-01-01'", "NULL"] {
         client
@@ -144,6 +147,43 @@ async fn the_sql_api_names_what_is_wrong() {
             .unwrap();
     }
     assert_eq!(rig.backend().claim(&ClaimRequest::one("p", "w").limit(10)).await.unwrap().jobs.len(), 4);
+}
+
+/// Insists that the statement ends with this code and a message or a constraint that names this.
+async fn refuses(client: &tokio_postgres::Client, sql: &str, code: &str, what: &str) {
+    let error = client.batch_execute(sql).await.expect_err(sql);
+    let db = error.as_db_error().expect("the server's error");
+    let text = format!("{} {}", db.message(), db.constraint().unwrap_or_default());
+    assert_eq!(db.code().code(), code, "{sql}: {text}");
+    assert!(text.contains(what), "{sql}: {text}");
+}
+
+/// Rule E9. A column whose elements would meet those of another row, a NULL in place of a list, and numbers that overflow.
+#[tokio::test]
+async fn the_sql_api_refuses_what_does_not_fit_together() {
+    let rig = PostgresRig::new().await;
+    let client = session(&rig.url()).await;
+    for (sql, code, what) in [
+        ("SELECT turno.enqueue_many(NULL, ARRAY['k'], ARRAY['1'])", "TU001", "as many elements"),
+        ("SELECT turno.enqueue_many(ARRAY['q'], '[0:0]={k}', ARRAY['1'])", "TU001", "counted from 1"),
+        (
+            "SELECT turno.enqueue_many(ARRAY['q'], ARRAY['k'], ARRAY['1'], p_unique_keys => '[2:2]={u}')",
+            "TU001",
+            "counted from 1",
+        ),
+        (
+            "SELECT turno.enqueue('q', 'k', '1', p_run_at => '9999-12-31 23:59:59.9995+00')",
+            "TU001",
+            "year 9999",
+        ),
+        ("SELECT turno.claim('[0:0]={q}', 'w', 1, 1000, gen_random_uuid())", "TU001", "from 1"),
+        ("SELECT turno.wait(NULL, 1000)", "TU001", "names its queues"),
+        ("SELECT turno.wait(ARRAY['q', NULL], 1000)", "TU001", "names its queues"),
+        ("SELECT turno.reap(10, 9223372036854775807)", "TU001", "a grace has"),
+        ("SELECT turno.refused_record(NULL, 1, gen_random_uuid(), 'fail')", "TU001", "with a proof"),
+    ] {
+        refuses(&client, sql, code, what).await;
+    }
 }
 
 /// Rule E12: what is no traceparent is dropped, and the job is enqueued.
@@ -196,6 +236,45 @@ async fn a_key_that_stands_for_nothing_creates_a_job() {
     assert!(answer.created);
     assert!(rig.backend().job(answer.id).await.unwrap().is_some());
     assert_eq!(rig.backend().audit().await.unwrap(), vec![]);
+}
+
+/// Rules P7, V3. Such keys are removed in time, wherever they stand, and no other is.
+#[tokio::test]
+async fn prune_removes_keys_that_stand_for_nothing() {
+    let rig = PostgresRig::new().await;
+    let keyed = |key: &str| NewJob::new("q", "k", "1").idempotency_key(key);
+    rig.backend().enqueue(&[keyed("done")]).await.unwrap();
+    let done = Completion { proof: claim(&rig).await.proof, result: None };
+    rig.backend().complete("w", &[done]).await.unwrap();
+    rig.backend().enqueue(&[keyed("waits")]).await.unwrap();
+    let orphan =
+        "INSERT INTO turno.enqueue_key (queue, key, job_id) VALUES ('q', 'first', 0), ('q', 'last', 4711)";
+    rig.execute(orphan).await.unwrap();
+    assert_eq!(rig.backend().audit().await.unwrap().len(), 1);
+    let pruned = async {
+        while !rig.backend().audit().await.unwrap().is_empty() {
+            rig.backend().prune(1).await.unwrap();
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), pruned).await.expect("each is found");
+    let kept = rig.scalar("SELECT count(*) FROM turno.enqueue_key WHERE key IN ('done', 'waits')").await;
+    assert_eq!(kept, Some(2));
+}
+
+/// Rule H2, also where there is nothing to extend: the lease stands at the end of its attempt's time.
+#[tokio::test]
+async fn a_held_row_is_busy_at_the_end_of_its_attempts_time_too() {
+    let rig = PostgresRig::new().await;
+    let new = NewJob::new("q", "k", "1").max_run(Duration::from_secs(60));
+    rig.backend().enqueue(&[new]).await.unwrap();
+    let job = claim(&rig).await;
+    let (beat, lease) = (Beat { proof: job.proof, started: true }, Duration::from_secs(600));
+    let held = rig.backend().heartbeat(&[beat], lease).await.unwrap();
+    assert!(matches!(held[0], HeartbeatAnswer::Held { .. }), "{held:?}");
+    let mut client = session(&rig.url()).await;
+    let transaction = client.transaction().await.unwrap();
+    transaction.batch_execute("SELECT id FROM turno.job FOR UPDATE").await.unwrap();
+    assert_eq!(rig.backend().heartbeat(&[beat], lease).await.unwrap(), [HeartbeatAnswer::Busy]);
 }
 
 /// Rules F1, F2. A job that this very claim recovered starts at once, too, unless the caller said otherwise.

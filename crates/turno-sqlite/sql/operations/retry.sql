@@ -5,7 +5,7 @@
 -- Transaction: its own
 -- Writes: attempt, job, finished_job
 -- Locks: the database for writing
--- Rules: P3, E5, X1
+-- Rules: P3, E5, F7, X1
 
 -- statement: find
 SELECT outcome, queue, unique_key, attempt, payload IS NOT NULL FROM turno_finished_job WHERE id = :job;
@@ -16,6 +16,10 @@ INSERT OR REPLACE INTO turno_attempt (job_id, attempt, queue, verb, token_hash, 
 SELECT id, attempt, queue, verb, token_hash, worker, claimed_at, started_at, finished_at, charged, error, error_bytes, outcome, NULL
 FROM turno_finished_job
 WHERE id = :job AND verb IS NOT NULL AND claimed_at IS NOT NULL;
+
+-- statement: trim_attempts
+DELETE FROM turno_attempt WHERE job_id = :job AND attempt > 100
+    AND attempt <= (SELECT attempt FROM turno_finished_job WHERE id = :job) - 100;
 
 -- statement: revive
 INSERT INTO turno_job (id, queue, kind, payload, state, priority, rank, run_at, first_due_at, attempt, failures, max_attempts,

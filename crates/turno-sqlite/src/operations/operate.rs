@@ -54,6 +54,7 @@ pub(crate) fn retry(work: &Work, job: JobId) -> Result<()> {
     }
     let step = queue_settings(work, &queue)?.step();
     work.execute("retry.record_attempt", &[(":job", &id)])?;
+    work.execute("retry.trim_attempts", &[(":job", &id)])?;
     work.execute("retry.revive", &[(":job", &id), (":step", &step), (":now", &work.now)])?;
     work.execute("retry.leave", &[(":job", &id)])?;
     work.ring();

@@ -5,7 +5,7 @@
 -- Raises: TU001 beyond a limit with the row's number, TU002; 53107
 -- Transaction: joins the caller's, or owns its own
 -- Writes: enqueue_key, job
--- Locks: idempotency keys and unique keys in key order: two bulk calls cannot deadlock
+-- Locks: idempotency keys in key order, then unique keys in key order: two bulk calls cannot deadlock
 -- Rules: E1, E3, E4, E5, E7, E9, E11, E12
 CREATE OR ALTER PROCEDURE turno.enqueue_rows @jobs nvarchar(max), @prioritized bit
 AS

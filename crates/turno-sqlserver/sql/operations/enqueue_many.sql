@@ -5,7 +5,7 @@
 -- Raises: TU001 beyond a limit, with the row's place; TU002; 53107 if a key cannot be locked
 -- Transaction: joins the caller's, or owns its own
 -- Writes: enqueue_key, job
--- Locks: idempotency keys and unique keys in key order
+-- Locks: idempotency keys in key order, then unique keys in key order
 -- Rules: E1, E2, E7, E12
 CREATE OR ALTER PROCEDURE turno.enqueue_many @jobs nvarchar(max)
 AS

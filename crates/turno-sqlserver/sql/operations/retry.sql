@@ -5,7 +5,7 @@
 -- Transaction: joins the caller's, or owns its own
 -- Writes: job, attempt, finished_job
 -- Locks: the row of the history, then the unique key
--- Rules: P3
+-- Rules: P3, F7
 CREATE OR ALTER PROCEDURE turno.retry @job bigint
 AS
 BEGIN
@@ -29,6 +29,10 @@ BEGIN
         SELECT f.id, f.attempt, f.queue, f.verb, f.token_hash, f.worker, f.claimed_at, f.started_at, f.finished_at, f.charged, f.error,
                f.error_bytes, 'dead', @now
         FROM turno.finished_job f WITH (ROWLOCK, FORCESEEK) WHERE f.id = @job AND f.verb IS NOT NULL;
+        DELETE a FROM turno.attempt a WITH (ROWLOCK, FORCESEEK)
+        JOIN turno.finished_job f WITH (ROWLOCK, FORCESEEK) ON a.job_id = f.id AND a.attempt = f.attempt - 100
+        WHERE f.id = @job AND f.attempt > 200
+        OPTION (FORCE ORDER);
         DELETE FROM turno.finished_job WITH (ROWLOCK) WHERE id = @job;
         IF @own = 1
             COMMIT TRANSACTION;

@@ -123,6 +123,12 @@ async fn a_queue_named_twice_gives_each_job_once(kit: Kit) {
     let mut request = kit.request(10);
     request.queues = vec![kit.queue().to_owned(); 2];
     assert_eq!(ids(&kit.claim_with(&request).await), all);
+    let (again, beside) = (kit.enqueue_n(3).await, kit.beside("other").enqueue_n(3).await);
+    let mut request = kit.request(5);
+    request.queues =
+        vec![kit.queue().to_owned(), kit.queue().to_owned(), kit.beside("other").queue().to_owned()];
+    let expected = again.into_iter().chain(beside.into_iter().take(2)).collect::<Vec<_>>();
+    assert_eq!(ids(&kit.claim_with(&request).await), expected, "no place is wasted");
 }
 
 /// Rules C4, X1.

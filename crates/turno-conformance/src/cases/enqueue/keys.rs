@@ -268,6 +268,14 @@ async fn two_rows_of_one_call_with_the_same_key_give_one_job(kit: Kit) {
     let distinct: HashSet<JobId> = ids.into_iter().collect();
     assert_eq!(distinct.len(), 4);
     assert_eq!(kit.count("job", "1 = 1").await, 4);
+    // The first row makes the job, wherever its other key stands in key order.
+    let both = |key: &str, once: &str| kit.new_job().unique_key(key).idempotency_key(once);
+    let jobs = [both("c", "2"), both("c", "1"), both("e", "3"), both("d", "3")];
+    let answers = kit.backend().enqueue(&jobs).await.unwrap();
+    assert_eq!(answers.iter().map(|answer| answer.created).collect::<Vec<_>>(), [true, false, true, false]);
+    assert_eq!((answers[1].id, answers[3].id), (answers[0].id, answers[2].id));
+    assert_eq!(kit.job(answers[2].id).await.unique_key.as_deref(), Some("e"));
+    assert_eq!(kit.enqueue(once("1")).await, found(answers[0].id));
 }
 
 /// Rules E7, X3.
@@ -280,10 +288,14 @@ async fn bulk_calls_with_crossing_keys_do_not_deadlock(kit: Kit) {
             let jobs: Vec<NewJob> = (0..KEYS)
                 .map(|n| format!("{round}/{}", (n * (caller * 11 + 1) + caller) % KEYS))
                 .map(|key| {
-                    if caller % 2 == 0 {
-                        kit.new_job().unique_key(key)
-                    } else {
-                        kit.new_job().idempotency_key(key)
+                    match caller % 3 {
+                        0 => kit.new_job().unique_key(key),
+                        1 => kit.new_job().idempotency_key(key),
+                        // In the opposite order of its unique key.
+                        _ => kit
+                            .new_job()
+                            .idempotency_key(format!("-{}", key.chars().rev().collect::<String>()))
+                            .unique_key(key),
                     }
                 })
                 .collect();

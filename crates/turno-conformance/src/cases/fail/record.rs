@@ -124,4 +124,11 @@ async fn the_first_and_the_last_hundred_attempts_are_kept(kit: Kit) {
     }
     let kept: Vec<i64> = kit.attempts(id).await.into_iter().map(|attempt| attempt.attempt).collect();
     assert_eq!(kept, (1..=100).chain(131..=230).collect::<Vec<_>>());
+    for n in 231..=232 {
+        let job = kit.claim_one().await;
+        assert_done(&kit.fail(job.proof, "never again", Retry::Never).await, State::Dead);
+        kit.backend().retry(id).await.unwrap();
+        let kept: Vec<i64> = kit.attempts(id).await.into_iter().map(|attempt| attempt.attempt).collect();
+        assert_eq!(kept, (1..=100).chain(n - 99..=n).collect::<Vec<_>>(), "after a retry");
+    }
 }
