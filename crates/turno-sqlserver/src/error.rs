@@ -79,9 +79,11 @@ fn kind_of(code: u32) -> ErrorKind {
         3902 | 3903 | 3930 | 3998 | 3951 => ErrorKind::TransactionLost,
         // Memory, space for versions or for the log.
         701 | 802 | 8645 | 8651 | 8657 | 8628 | 9002 | 3958 | 3967 => ErrorKind::Busy,
-        // Shutdown, a killed session, a database that is read-only, restoring or not on this node, Azure's moves.
+        // No connection or none for us yet, shutdown, a killed session, a database that is read-only, restoring or not on this node, Azure's moves.
         596 | 904 | 921 | 922 | 923 | 924 | 926 | 927 | 942 | 945 | 952 | 976 | 978 | 979 | 983 | 3906
-        | 4221 | 6005 | 17142 | 40143 | 40197 | 40540 | 40613 => ErrorKind::Unavailable,
+        | 4221 | 6005 | 17142 | 17809 | 18401 | 18451 | 18461 | 40143 | 40197 | 40540 | 40613 => {
+            ErrorKind::Unavailable
+        }
         _ => ErrorKind::Internal,
     }
 }
@@ -128,6 +130,7 @@ mod tests {
             (229, ErrorKind::PermissionDenied),
             (2812, ErrorKind::VersionMismatch),
             (3930, ErrorKind::TransactionLost),
+            (17809, ErrorKind::Unavailable),
             (40197, ErrorKind::Unavailable),
             (50000, ErrorKind::Internal),
         ];

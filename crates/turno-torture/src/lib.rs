@@ -10,6 +10,10 @@
 mod checker;
 mod effects;
 mod engine;
+/// A server that speaks SQL Server's protocol and knows no SQL.
+#[cfg(all(test, feature = "sqlserver"))]
+#[path = "../../turno-sqlserver/tests/fake/mod.rs"]
+mod fake_sqlserver;
 mod gate;
 mod inject;
 mod memory;

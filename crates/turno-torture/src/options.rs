@@ -183,9 +183,6 @@ impl Options {
             Fault::DropReply | Fault::Cut | Fault::Terminate if sqlite => {
                 Some("SQLite is a file: there is no connection to lose")
             }
-            Fault::DropReply | Fault::Cut | Fault::Terminate | Fault::Slow if engine == Engine::Sqlserver => {
-                Some("the proxy cannot read the protocol of SQL Server yet")
-            }
             Fault::Restart if sqlite => Some("SQLite has no server"),
             Fault::Restart if self.own_server.is_none() && self.restart_with.is_none() => Some(
                 "only a server that torture itself started (--own-server) is killed, or by --restart-with",

@@ -135,10 +135,14 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 
 /// Where the client speaks first, it does not listen before it has.
 async fn refuse(mut client: TcpStream, protocol: Protocol) {
-    let mut startup = [0; 1024];
-    if protocol.server_speaks_first() || client.read(&mut startup).await.is_ok_and(|n| n > 0) {
+    let (mut said, mut listens) = ([0; 1024], protocol.server_speaks_first());
+    for answer in protocol.too_many_connections() {
+        if !listens && !client.read(&mut said).await.is_ok_and(|n| n > 0) {
+            return;
+        }
+        listens = false;
         // Whoever went away need not be told.
-        let _ = client.write_all(&protocol.too_many_connections()).await;
+        let _ = client.write_all(&answer).await;
     }
 }
 
@@ -266,3 +270,8 @@ fn swallows(shared: &Shared, talk: &Mutex<Talk>) -> Option<bool> {
         _ => None,
     }
 }
+
+/// Against a server that speaks the protocol and knows no SQL, with the real driver: no SQL Server has been at hand.
+#[cfg(all(test, feature = "sqlserver"))]
+#[path = "proxy_tds_tests.rs"]
+mod tds_tests;

@@ -17,6 +17,7 @@ const PRELOGIN: u8 = 18;
 
 /// A value of a column.
 #[derive(Clone)]
+#[allow(dead_code, reason = "each test binary uses another part")]
 pub enum Cell {
     Number(Option<i64>),
     Text(Option<&'static str>),

@@ -61,12 +61,14 @@ impl Database {
                 Ok(Database { backend, engine: Engine::Sqlite { path: sqlite::path(url) } })
             }
             #[cfg(feature = "sqlserver")]
-            None if url.starts_with("sqlserver:") || url.starts_with("mssql:") => {
+            Some(Protocol::Tds) => {
                 let backend = Arc::new(turno::sqlserver::SqlServerBackend::connect(url).await?);
                 let engine = Engine::Sqlserver { backend: Arc::clone(&backend), url: url.to_owned() };
                 Ok(Database { backend, engine })
             }
-            None => Err(Error::invalid("torture knows SQLite, PostgreSQL, MySQL and MariaDB")),
+            #[cfg(not(feature = "sqlserver"))]
+            Some(Protocol::Tds) => Err(Error::invalid("this program was built without SQL Server")),
+            None => Err(Error::invalid("torture knows SQLite, PostgreSQL, MySQL, MariaDB and SQL Server")),
         }
     }
 
@@ -114,7 +116,7 @@ impl Database {
             Engine::Postgres { url, .. } => postgres::terminate(url, application).await,
             Engine::Sqlite { .. } => Err(Error::invalid("SQLite has no sessions")),
             #[cfg(feature = "sqlserver")]
-            Engine::Sqlserver { .. } => Err(Error::invalid("torture ends no sessions of SQL Server yet")),
+            Engine::Sqlserver { url, .. } => sqlserver::terminate(url, application).await,
         }
     }
 }
@@ -146,6 +148,7 @@ pub(crate) fn protocol(url: &str) -> Option<Protocol> {
     match url.split_once(':')?.0 {
         "postgres" | "postgresql" => Some(Protocol::Postgres),
         "mysql" | "mariadb" => Some(Protocol::Mysql),
+        "sqlserver" | "mssql" => Some(Protocol::Tds),
         _ => None,
     }
 }
@@ -155,7 +158,8 @@ pub(crate) async fn answers(url: &str) -> bool {
     match protocol(url) {
         Some(Protocol::Postgres) => postgres::session(url).await.is_ok(),
         Some(Protocol::Mysql) => mysql::session(url).await.is_ok(),
-        None => false,
+        // Torture starts no SQL Server.
+        Some(Protocol::Tds) | None => false,
     }
 }
 
@@ -165,6 +169,10 @@ pub(crate) fn with_host(url: &str, address: &str, application: &str) -> Option<(
     match protocol(url)? {
         Protocol::Postgres => postgres::with_host(url, address, application),
         Protocol::Mysql => mysql::with_host(url, address),
+        #[cfg(feature = "sqlserver")]
+        Protocol::Tds => sqlserver::with_host(url, address, application),
+        #[cfg(not(feature = "sqlserver"))]
+        Protocol::Tds => None,
     }
 }
 

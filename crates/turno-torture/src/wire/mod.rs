@@ -3,6 +3,7 @@
 
 mod mysql;
 mod postgres;
+mod tds;
 
 /// The operations whose calls can be told apart.
 pub(crate) const OPERATIONS: [&str; 8] =
@@ -14,14 +15,17 @@ pub(crate) enum Protocol {
     Postgres,
     /// MariaDB's as well.
     Mysql,
+    /// SQL Server's.
+    Tds,
 }
 
 impl Protocol {
-    /// The answer to a client when the server has no connection left.
-    pub(crate) fn too_many_connections(self) -> Vec<u8> {
+    /// What a client hears when the server has no connection left, one answer for each time that the server speaks.
+    pub(crate) fn too_many_connections(self) -> Vec<Vec<u8>> {
         match self {
-            Protocol::Postgres => postgres::too_many_connections(),
-            Protocol::Mysql => mysql::too_many_connections(),
+            Protocol::Postgres => vec![postgres::too_many_connections()],
+            Protocol::Mysql => vec![mysql::too_many_connections()],
+            Protocol::Tds => tds::too_many_connections(),
         }
     }
 
@@ -45,6 +49,7 @@ impl Protocol {
         match self {
             Protocol::Postgres => Talk::Postgres(postgres::Talk::default()),
             Protocol::Mysql => Talk::Mysql(mysql::Talk::default()),
+            Protocol::Tds => Talk::Tds(tds::Talk::default()),
         }
     }
 }
@@ -68,6 +73,7 @@ impl Framer {
         let length = match self.protocol {
             Protocol::Postgres => postgres::length(&self.bytes, self.startup),
             Protocol::Mysql => mysql::length(&self.bytes),
+            Protocol::Tds => tds::length(&self.bytes),
         }?;
         if self.bytes.len() < length {
             return None;
@@ -91,6 +97,7 @@ pub(crate) struct Group {
 pub(crate) enum Talk {
     Postgres(postgres::Talk),
     Mysql(mysql::Talk),
+    Tds(tds::Talk),
 }
 
 impl Talk {
@@ -99,6 +106,7 @@ impl Talk {
         match self {
             Talk::Postgres(talk) => talk.client_message(message),
             Talk::Mysql(talk) => talk.client_message(message),
+            Talk::Tds(talk) => talk.client_message(message),
         }
     }
 
@@ -107,6 +115,7 @@ impl Talk {
         match self {
             Talk::Postgres(talk) => talk.answering(),
             Talk::Mysql(talk) => talk.answering(),
+            Talk::Tds(talk) => talk.answering(),
         }
     }
 
@@ -115,25 +124,31 @@ impl Talk {
         match self {
             Talk::Postgres(talk) => talk.server_message(message),
             Talk::Mysql(talk) => talk.server_message(message),
+            Talk::Tds(talk) => talk.server_message(message),
         }
     }
 
     /// The server's own number for this session, if it told it by now.
     pub(crate) fn session(&self) -> Option<u32> {
         match self {
-            Talk::Postgres(_) => None,
+            Talk::Postgres(_) | Talk::Tds(_) => None,
             Talk::Mysql(talk) => talk.session(),
         }
     }
 }
 
-fn operation_of(query: &[u8]) -> Option<&'static str> {
-    let query = String::from_utf8_lossy(query);
+/// The operation that a query calls; `before` is what stands before its arguments.
+fn operation_of(query: &str, before: char) -> Option<&'static str> {
     OPERATIONS.into_iter().find(|operation| {
-        ["(", "_many(", "_prioritized(", "_many_prioritized("]
+        ["", "_many", "_prioritized", "_many_prioritized"]
             .iter()
-            .any(|end| query.contains(&format!(".{operation}{end}")))
+            .any(|end| query.contains(&format!(".{operation}{end}{before}")))
     })
+}
+
+/// The same of a query that is UTF-8, and has its arguments in brackets.
+fn operation_in(query: &[u8]) -> Option<&'static str> {
+    operation_of(&String::from_utf8_lossy(query), '(')
 }
 
 /// Whether it is the end of a transaction, which belongs to the operation that was carried out in it.
@@ -147,8 +162,10 @@ mod tests {
 
     #[test]
     fn a_claim_of_another_name_is_no_operation() {
-        assert_eq!(operation_of(b"SELECT turno.claim_check(1)"), None);
-        assert_eq!(operation_of(b"SELECT * FROM jobs_2.claim($1)"), Some("claim"));
-        assert_eq!(operation_of(b"CALL turno.enqueue_many_prioritized(?)"), Some("enqueue"));
+        assert_eq!(operation_in(b"SELECT turno.claim_check(1)"), None);
+        assert_eq!(operation_in(b"SELECT * FROM jobs_2.claim($1)"), Some("claim"));
+        assert_eq!(operation_in(b"CALL turno.enqueue_many_prioritized(?)"), Some("enqueue"));
+        assert_eq!(operation_of("EXEC turno.enqueue_many @P1", ' '), Some("enqueue"));
+        assert_eq!(operation_of("EXEC turno.jobs @P1", ' '), None);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::{Group, is_commit, operation_of};
+use super::{Group, is_commit, operation_in};
 
 /// Length and number of a packet.
 const HEADER_BYTES: usize = 4;
@@ -98,10 +98,10 @@ impl Talk {
                 self.statements.remove(&u32_at(rest, 0)?);
                 return None;
             }
-            COM_STMT_PREPARE => (operation_of(rest), Part::Prepared),
+            COM_STMT_PREPARE => (operation_in(rest), Part::Prepared),
             COM_STMT_EXECUTE => (self.statements.get(&u32_at(rest, 0)?).copied().flatten(), Part::Result),
             COM_QUERY if is_commit(rest) => (self.done, Part::Result),
-            COM_QUERY => (operation_of(rest), Part::Result),
+            COM_QUERY => (operation_in(rest), Part::Result),
             _ => (None, Part::Result),
         };
         let group = Group { operation, executes: part != Part::Prepared };

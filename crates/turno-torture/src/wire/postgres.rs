@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::{Group, is_commit, operation_of};
+use super::{Group, is_commit, operation_in};
 
 /// The answer to a client when the server has no connection left: FATAL, SQLSTATE 53300.
 pub(super) fn too_many_connections() -> Vec<u8> {
@@ -48,7 +48,7 @@ impl Talk {
         match message.first()? {
             b'P' => {
                 let (name, query) = (texts.next()?, texts.next()?);
-                self.operation = operation_of(query);
+                self.operation = operation_in(query);
                 self.statements.insert(name.to_vec(), self.operation);
             }
             b'B' => {
@@ -58,7 +58,7 @@ impl Talk {
             b'E' => self.executes = true,
             b'Q' => {
                 let query = texts.next()?;
-                self.operation = if is_commit(query) { self.done } else { operation_of(query) };
+                self.operation = if is_commit(query) { self.done } else { operation_in(query) };
                 self.executes = true;
                 return Some(self.end_group());
             }
