@@ -61,6 +61,7 @@ fn the_next_instants_need_no_database() {
         (&["--cron", "* * * * *", "--zone", "Europe/Atlantis"], "Europe/Atlantis"),
         (&["--zone", "UTC"], "--cron"),
         (&["--cron", "* * * * *", "-n", "0"], "0"),
+        (&["--cron", "0 0 31 2 *"], "never comes after 20"),
     ] {
         let answer = next(args);
         assert_eq!(answer.status, Some(2), "{answer:?}");

@@ -249,7 +249,11 @@ async fn next(app: &mut App, args: NextArgs) -> anyhow::Result<Exit> {
     }
     let calendar = Calendar::new(&cron, &zone)?;
     let first = args.after.unwrap_or(now);
-    let instants = std::iter::successors(calendar.next_after(first), |at| calendar.next_after(*at));
+    let Some(next) = calendar.next_after(first) else {
+        let first = parse::show_instant(first);
+        return Err(Fault::usage(format!("the cron expression {cron:?} never comes after {first}")).into());
+    };
+    let instants = std::iter::successors(Some(next), |at| calendar.next_after(*at));
     for at in instants.take(usize::from(args.count)) {
         let local = show_in(at, &zone);
         let document = serde_json::json!({ "at": parse::show_instant(at), "local": local });
