@@ -160,6 +160,16 @@ fn is_commit(query: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    /// A client's messages are found as they were sent, whatever the pieces that they come in.
+    pub(super) fn assert_framed(protocol: Protocol, messages: &[Vec<u8>]) {
+        let (mut framer, mut found) = (protocol.client_framer(), Vec::new());
+        for byte in messages.concat() {
+            framer.push(&[byte]);
+            found.extend(framer.next());
+        }
+        assert_eq!(found, messages);
+    }
+
     #[test]
     fn a_claim_of_another_name_is_no_operation() {
         assert_eq!(operation_in(b"SELECT turno.claim_check(1)"), None);
