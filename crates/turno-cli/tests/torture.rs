@@ -131,7 +131,7 @@ fn what_cannot_begin_is_a_clear_error() {
         (&["--faults", "flood"][..], 2, "flood"),
         (&["--workers", "0"], 2, "workers"),
         (&["--own-server=oracle"], 2, "oracle"),
-        (&["--db", "mssql://h/d"], 2, "torture knows SQLite"),
+        (&["--db", "oracle://h/d"], 2, "torture knows SQLite"),
     ] {
         let answer = turno.call(&[&["torture", "--seconds", "1"], arguments].concat());
         assert_eq!(answer.status, Some(status), "{arguments:?}: {answer:?}");

@@ -271,7 +271,6 @@ fn swallows(shared: &Shared, talk: &Mutex<Talk>) -> Option<bool> {
     }
 }
 
-/// Against a server that speaks the protocol and knows no SQL, with the real driver: no SQL Server has been at hand.
 #[cfg(all(test, feature = "sqlserver"))]
 #[path = "proxy_tds_tests.rs"]
 mod tds_tests;

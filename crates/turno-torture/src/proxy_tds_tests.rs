@@ -1,3 +1,5 @@
+//! The proxy and the real driver before a server that speaks TDS and knows no SQL: no SQL Server has been at hand.
+
 use turno::sqlserver::SqlServerBackend;
 use turno::{Backend, Completion, JobId, NewJob, Proof, Token};
 

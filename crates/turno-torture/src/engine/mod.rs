@@ -45,6 +45,9 @@ enum Engine {
 impl Database {
     /// Connects, whatever the engine.
     pub(crate) async fn connect(url: &str) -> Result<Self> {
+        // As `turno::connect` does.
+        #[cfg(feature = "sqlserver")]
+        turno::sqlserver::choose_cryptography();
         match protocol(url) {
             Some(Protocol::Postgres) => {
                 let backend = Arc::new(turno::postgres::PostgresBackend::connect(url).await?);
